@@ -75,13 +75,13 @@ pub fn ranges() -> anyhow::Result<Vec<(NetworkId, IpNet)>> {
     let networks = networks.collect::<Result<Vec<NetworkId>, _>>()?;
     // 80.0.0.0/4 is public.
     let v4 = (0..V4_RANGES).map(|range| {
-        let place = range.wrapping_mul(STRIDE) & 0x000f_ffff;
-        Ipv4Net::new(Ipv4Addr::from_bits(0x5000_0000 | place << 8), 24).map(IpNet::V4)
+        let offset = range.wrapping_mul(STRIDE) & 0x000f_ffff;
+        Ipv4Net::new(Ipv4Addr::from_bits(0x5000_0000 | offset << 8), 24).map(IpNet::V4)
     });
     // 2a00::/8 is public.
     let v6 = (0..V6_RANGES).map(|range| {
-        let place = u128::from(range.wrapping_mul(STRIDE));
-        Ipv6Net::new(Ipv6Addr::from_bits(0x2a << 120 | place << 80), 48).map(IpNet::V6)
+        let offset = u128::from(range.wrapping_mul(STRIDE));
+        Ipv6Net::new(Ipv6Addr::from_bits(0x2a << 120 | offset << 80), 48).map(IpNet::V6)
     });
     let ranges = v4.chain(v6).collect::<Result<Vec<IpNet>, _>>()?;
     Ok(ranges.into_iter().enumerate().map(|(turn, range)| (networks[turn % networks.len()].clone(), range)).collect())

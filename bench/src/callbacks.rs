@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context, anyhow, ensure};
 use jiff::SignedDuration;
+use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::{
     audit::Actor,
     phone::Msisdn,
@@ -25,13 +26,14 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings, callback,
-    keys::{CallbackSigner, MasterKey},
+    keys::MasterKey,
     management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
     ports::{Clock, Inbox, SmsOutcome, Store, SystemClock, SystemEntropy},
     rate_limit,
     reverse_sms::CreateReverseSms,
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -100,7 +102,7 @@ impl Fixture {
     }
 
     pub async fn with_engine(engine: Engine) -> anyhow::Result<Self> {
-        let workspace = engine.create_workspace("Bench".parse()?).await?;
+        let workspace = engine.management.create_workspace("Bench".parse()?).await?;
         let client_id = workspace.credential.credential.client_id.clone();
         let manager = ManagementActor {
             workspace: workspace.workspace.id,
@@ -113,7 +115,7 @@ impl Fixture {
             configuration: ConfigurationPatch::default(),
             products: vec![Product::ReverseSms],
         };
-        let project = engine.create_project(&manager, manager.workspace, new, None).await?.project;
+        let project = engine.management.create_project(&manager, manager.workspace, new, None).await?.project;
         Ok(Fixture { engine, project, numbers: NumberSequence::default() })
     }
 
@@ -122,7 +124,7 @@ impl Fixture {
         let number = self.numbers.next();
         let request =
             CreateReverseSms { phone_number: number.clone(), reference: None, callback_url: Some(callback_url) };
-        let created = self.engine.create_reverse_sms(&self.project, request, None).await?;
+        let created = self.engine.checks.create_reverse_sms(&self.project, request, None).await?;
         let sms = InboundSms {
             origin: SmsOrigin::Sandbox(self.project.id),
             connector: "bench".into(),
@@ -131,7 +133,7 @@ impl Fixture {
             text: created.instructions.sms_body,
             received_at: SystemClock.now(),
         };
-        let disposition = self.engine.receive(sms).await?;
+        let disposition = self.engine.checks.receive(sms).await?;
         ensure!(disposition == SmsOutcome::Concluded, "check was not concluded: {disposition:?}");
         Ok(())
     }
@@ -146,6 +148,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimi
         entropy: Arc::new(SystemEntropy::default()),
         transport: Arc::new(transport),
         master_key: MasterKey::from_base64(MASTER_KEY)?,
+        sandbox: Arc::new(SandboxAccess::default()),
     };
     let settings = EngineSettings {
         region: Region::Eu,
@@ -205,7 +208,7 @@ async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyh
     let rate = per_second(CALLBACKS, started.elapsed());
     stop.cancel();
     tasks.join_next().await.context("the courier has stopped")??;
-    engine.deregister_node().await;
+    engine.node.deregister_node().await;
     Ok(rate)
 }
 

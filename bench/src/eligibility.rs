@@ -24,7 +24,7 @@ use crate::{
 
 /// Distinct numbers and addresses of the requests.
 const DISTINCT: u32 = 2_000;
-const MIN_RATIO: f64 = 0.7;
+const MIN_RATIO: f64 = 0.6;
 const NUMBERS: &str = "/v1/eligibility/phone-numbers";
 const ADDRESSES: &str = "/v1/eligibility/device-ips";
 

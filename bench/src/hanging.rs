@@ -61,19 +61,19 @@ pub async fn compare() -> anyhow::Result<bool> {
     attack(&attacker, port).await?;
     let attack_duration = started.elapsed();
     let with = probe(&healthy, &receiver, PROBES).await?;
-    let figures = engine.courier().metrics();
+    let metrics = engine.courier().metrics();
 
     report::percentile("p99 without hanging receivers", &without, 0.99);
     report::percentile("p99 with hanging receivers", &with, 0.99);
     report::note(&format!(
         "{HANGING_HOSTS} checks concluded in {:.1} s; {} attempts in flight, {} queued in memory",
         attack_duration.as_secs_f64(),
-        figures.in_flight,
-        figures.waiting
+        metrics.in_flight,
+        metrics.waiting
     ));
     stop.cancel();
     tasks.abort_all();
-    engine.deregister_node().await;
+    engine.node.deregister_node().await;
     Ok(report::percentile_ratio_at_most("p99 of first attempts", (&with, &without), 0.99, 3.0))
 }
 

@@ -52,5 +52,5 @@ pub async fn compare() -> anyhow::Result<bool> {
     report::rates(&ours, "requests/s");
     cost.report();
     report::rates(&bare, "requests/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.5))
+    Ok(report::ratio_at_least(&ours, &bare, 0.45))
 }

@@ -126,13 +126,13 @@ async fn start_searches(
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     let wildcards: Vec<_> = (0..WILDCARDS).map(|number| format!("reference_id==*zz{number}*")).collect();
     let request = get_request(&format!("{CHECKS_PATH}?search={}", wildcards.join(",")), &project.token);
-    let mut pace = interval(SEARCH_INTERVAL);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let pace = Arc::new(Mutex::new(pace));
+    let mut search_interval = interval(SEARCH_INTERVAL);
+    search_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let search_interval = Arc::new(Mutex::new(search_interval));
     let mut searchers = JoinSet::new();
     for _ in 0..SEARCHERS {
         let connection = Connection::open(address).await?;
-        searchers.spawn(run_searches(connection, request.clone(), Arc::clone(&pace), Arc::clone(outcomes)));
+        searchers.spawn(run_searches(connection, request.clone(), Arc::clone(&search_interval), Arc::clone(outcomes)));
     }
     Ok(searchers)
 }
@@ -140,11 +140,11 @@ async fn start_searches(
 async fn run_searches(
     mut connection: Connection,
     request: String,
-    pace: Arc<Mutex<Interval>>,
+    search_interval: Arc<Mutex<Interval>>,
     outcomes: Arc<SearchOutcomes>,
 ) -> anyhow::Result<()> {
     loop {
-        pace.lock().await.tick().await;
+        search_interval.lock().await.tick().await;
         let (head, _) = connection.fetch(request.as_bytes()).await?;
         let counter = match head.get(9..12) {
             Some(b"200") => &outcomes.found,

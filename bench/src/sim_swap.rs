@@ -57,7 +57,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     report::rates(&ours, "requests/s");
     cost.report();
     report::rates(&bare, "requests/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.5))
+    Ok(report::ratio_at_least(&ours, &bare, 0.4))
 }
 
 fn operator_request() -> UpstreamRequest {

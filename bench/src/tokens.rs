@@ -37,7 +37,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     for rates in [&ours, &provider, &bare] {
         report::rates(rates, "requests/s");
     }
-    let reaches_provider_ratio = report::ratio_at_least(&ours, &provider, 12.0);
+    let reaches_provider_ratio = report::ratio_at_least(&ours, &provider, 10.0);
     let reaches_bare_ratio = report::ratio_at_least(&ours, &bare, 0.6);
     Ok(reaches_provider_ratio && reaches_bare_ratio)
 }

@@ -76,11 +76,11 @@ print({ refused: refused.error });
 const own = await client.clientCredentialsGrant(config, { scope: `${purpose} sim-swap` });
 print({ own: await call(own.access_token, 'POST', '/sim-swap/v2/check', { phoneNumber: sims.odd }) });
 
-const begun = await client.initiateBackchannelAuthentication(config, {
+const started = await client.initiateBackchannelAuthentication(config, {
   scope: `openid ${purpose} sim-swap`,
   login_hint: `tel:${sims.odd}`,
 });
-const polled = await client.pollBackchannelAuthenticationGrant(config, begun);
+const polled = await client.pollBackchannelAuthenticationGrant(config, started);
 print({ polled: await call(polled.access_token, 'POST', '/sim-swap/v2/check', { maxAge: 24 }), claims: polled.claims() });
 
 process.exit(0);

@@ -55,7 +55,7 @@ consoleTest('owner creates a project, and a viewer reads it', async (owner) => {
   await page.getByText('Saved.').waitFor();
 
   await owner.choose('Workspace', 'Members');
-  await page.getByLabel('E-mail address').fill('vera@example.com');
+  await page.getByLabel('Email address').fill('vera@example.com');
   await page.getByLabel('Role', { exact: true }).selectOption('viewer');
   await owner.inspect('members');
   await page.getByRole('button', { name: 'Invite' }).click();
@@ -141,7 +141,7 @@ async function assertReadOnly(viewer) {
 }
 
 async function signIn(page, email, password) {
-  await page.getByLabel('E-mail address').fill(email);
+  await page.getByLabel('Email address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
 }

@@ -155,7 +155,7 @@ async function resource(path, request, response) {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const body = Buffer.concat(chunks).toString();
-  print({ asked: `${request.method} ${path}`, correlator });
+  print({ request: `${request.method} ${path}`, correlator });
 
   const [scheme, token] = (request.headers.authorization ?? '').split(' ');
   const { active, scope, sub } = scheme === 'Bearer' ? await introspect(token) : {};

@@ -73,16 +73,16 @@ class Request:
     headers: tuple
     body: bytes
 
-    def header(self, wanted):
-        return next(value for name, value in self.headers if name.lower() == wanted)
+    def header(self, wanted_name):
+        return next(value for name, value in self.headers if name.lower() == wanted_name)
 
-    def altered(self, wanted, change):
+    def altered(self, wanted_name, change):
         return replace(
-            self, headers=tuple((name, change(value) if name.lower() == wanted else value) for name, value in self.headers)
+            self, headers=tuple((name, change(value) if name.lower() == wanted_name else value) for name, value in self.headers)
         )
 
-    def without(self, unwanted):
-        return replace(self, headers=tuple(header for header in self.headers if header[0].lower() != unwanted))
+    def without(self, unwanted_name):
+        return replace(self, headers=tuple(header for header in self.headers if header[0].lower() != unwanted_name))
 
     def send(self, port):
         """Returns the status of the response, or `None` if there is none."""

@@ -20,8 +20,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let texts = [short.repeat(12), format!("{} é€[]😀", short.repeat(30)), "😀".repeat(80), "€".repeat(161)];
     let mut seeds: Vec<_> = (0..).zip(texts).map(|(at, text)| [&[at, 7, 3][..], text.as_bytes()].concat()).collect();
     // Format of a part: sender and receiver, reference, total, number, seconds since the last part, length, octets.
-    let part = |who, total, number, pause, text: &[u8]| {
-        [&[who, 7, total, number, pause, u8::try_from(text.len()).unwrap()][..], text].concat()
+    let part = |addresses, total, number, pause, text: &[u8]| {
+        [&[addresses, 7, total, number, pause, u8::try_from(text.len()).unwrap()][..], text].concat()
     };
     seeds.push([part(0, 2, 1, 0, b"VERIFY "), part(0, 2, 2, 0, b"7K3QX9M20D")].concat());
     seeds.push(
@@ -98,13 +98,13 @@ fn check_limits(mut input: InputReader<'_>) {
     // Latest accepted octets of each part.
     let mut accepted: HashMap<_, &[u8]> = HashMap::new();
     while !input.is_empty() {
-        let who = input.octet() % 8;
+        let addresses = input.octet() % 8;
         let segment = Segment { reference: (input.octet() % 4).into(), total: input.octet(), sequence: input.octet() };
         now += Duration::from_secs(input.octet().into());
         let length = input.octet();
         let octets = input.octets(length.into());
         let (source, destination) =
-            (Address::international((who / 2).to_string()), Address::international((who % 2).to_string()));
+            (Address::international((addresses / 2).to_string()), Address::international((addresses % 2).to_string()));
         let content = MessageContent {
             data_coding: DataCoding::LATIN1,
             octets,
@@ -113,7 +113,7 @@ fn check_limits(mut input: InputReader<'_>) {
             udh_error: None,
         };
 
-        let part_key = |sequence| (who, segment.reference, segment.total, sequence);
+        let part_key = |sequence| (addresses, segment.reference, segment.total, sequence);
         let open_before = reassembly.message_count();
         match reassembly.add(&source, &destination, segment, &content, now) {
             Ok(outcome) => {

@@ -2,12 +2,9 @@
 
 use std::sync::LazyLock;
 
-use ringtrue_engine::{
-    callback::signature::{
-        Authorization, CallbackRequest, CoveredComponents, SOURCE_HEADER, SignatureError, VerifiedSignature,
-        digest_header, format_date, parse_date, parse_jwks, sign, verify,
-    },
-    keys::{CallbackPublicKey, CallbackSigner},
+use ringtrue_callback_signature::{
+    Authorization, CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, SOURCE_HEADER,
+    SignatureError, VerifiedSignature, digest_header, format_date, parse_date, parse_jwks, sign, verify,
 };
 
 use crate::{Target, input_reader::InputReader, text_seeds};

@@ -71,7 +71,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     report::rates(&ours, "SMS/s");
     cost.report();
     report::rates(&kannel, "SMS/s");
-    Ok(report::ratio_at_least(&ours, &kannel, 4.0))
+    Ok(report::ratio_at_least(&ours, &kannel, 3.0))
 }
 
 fn settings(port: u16) -> String {

@@ -26,7 +26,7 @@ identifier!(
     InvitationId
 );
 
-/// A pending membership. It is accepted with its link by an account with its e-mail address.
+/// A pending membership. It is accepted with its link by an account with its email address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     pub id: InvitationId,
@@ -39,8 +39,10 @@ pub struct Invitation {
     pub expires_at: Timestamp,
 }
 
-/// The e-mail address of an account, in lower case.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The email address of an account, in lower case.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
+// Masked: personal data.
+#[debug("Email(…)")]
 pub struct Email(String);
 
 impl Email {
@@ -52,7 +54,7 @@ impl Email {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an e-mail address")]
+#[error("not an email address")]
 pub struct InvalidEmail;
 
 impl FromStr for Email {
@@ -77,13 +79,6 @@ impl FromStr for Email {
 impl fmt::Display for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-/// Masked: personal data.
-impl fmt::Debug for Email {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Email(…)")
     }
 }
 
@@ -154,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn email_addresses() {
+    fn valid_emails_are_accepted() {
         for (text, email) in
             [("a@b", "a@b"), (" Jane.Doe+x@Example.COM ", "jane.doe+x@example.com"), ("ü@ö.example", "ü@ö.example")]
         {
@@ -168,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_and_permissions() {
+    fn roles_have_their_permissions() {
         for (role, permissions) in [
             (Role::Viewer, [true, false, false]),
             (Role::Developer, [true, true, false]),

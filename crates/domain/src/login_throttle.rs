@@ -61,20 +61,20 @@ mod tests {
 
     #[test]
     fn delay_starts_at_the_last_failure() {
-        let mut guesses = FailedLogins { count: 0, last_at: at(0) };
+        let mut failures = FailedLogins { count: 0, last_at: at(0) };
         for (second, wrong, open_at) in [(0, 1, 0), (0, 2, 0), (0, 3, 1), (1, 4, 3), (3, 5, 7)] {
-            guesses = guesses.with_failure(at(second));
-            assert_eq!((guesses.count, guesses.blocked_until(FREE_ATTEMPTS_PER_ACCOUNT)), (wrong, at(open_at)));
+            failures = failures.with_failure(at(second));
+            assert_eq!((failures.count, failures.blocked_until(FREE_ATTEMPTS_PER_ACCOUNT)), (wrong, at(open_at)));
         }
         // The clock of another node may be behind.
-        assert_eq!(guesses.with_failure(at(2)).last_at, at(3));
+        assert_eq!(failures.with_failure(at(2)).last_at, at(3));
     }
 
     #[test]
     fn count_restarts_after_a_quiet_hour() {
-        let guesses = FailedLogins { count: 7, last_at: at(0) };
-        assert_eq!(guesses.with_failure(at(3_600)).count, 8);
-        assert_eq!(guesses.with_failure(at(3_601)), FailedLogins { count: 1, last_at: at(3_601) });
+        let failures = FailedLogins { count: 7, last_at: at(0) };
+        assert_eq!(failures.with_failure(at(3_600)).count, 8);
+        assert_eq!(failures.with_failure(at(3_601)), FailedLogins { count: 1, last_at: at(3_601) });
         assert!(MAX_WAIT < RESET_AFTER);
     }
 }

@@ -22,7 +22,9 @@ const SIMULATED_PREFIX: &str = "+990";
 const E164_LENGTHS: std::ops::RangeInclusive<usize> = 8..=16;
 
 /// A phone number in E.164 form.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
+// Masked, so that numbers never appear in logs.
+#[debug("Msisdn({}…{})", &self.0[..3], self.tail())]
 pub struct Msisdn(Box<str>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,13 +108,6 @@ fn format_e164(number: &PhoneNumber) -> String {
     format!("+{}{}", number.country_code, get_national_significant_number_owned(number))
 }
 
-/// Masked, so that numbers never appear in logs.
-impl fmt::Debug for Msisdn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Msisdn({}…{})", &self.0[..3], self.tail())
-    }
-}
-
 /// The last two digits of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberTail([u8; 2]);
@@ -145,7 +140,8 @@ impl FromStr for NumberTail {
 }
 
 /// A country with a dialing code. Displayed as ISO 3166 code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
+#[debug("Country({_0})")]
 pub struct Country(Region);
 
 impl Country {
@@ -158,12 +154,6 @@ impl Country {
 impl fmt::Display for Country {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for Country {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Country({self})")
     }
 }
 
@@ -193,7 +183,8 @@ pub enum AddressKind {
 }
 
 /// The sender or receiver of an SMS in an operator's notation.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("Address({:?}, {} characters)", self.kind, self.text.chars().count())]
 pub struct SmsAddress<'a> {
     pub text: &'a str,
     pub kind: AddressKind,
@@ -260,13 +251,6 @@ fn pick_unambiguous(international: Option<Msisdn>, national: Option<Msisdn>) -> 
     }
 }
 
-/// Masked.
-impl fmt::Debug for SmsAddress<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({:?}, {} characters)", self.kind, self.text.chars().count())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -311,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn country_of_number() {
+    fn country_follows_the_dialing_code() {
         for (number, country) in [
             ("+447700900123", Some("GB")),
             ("+12015550123", Some("US")),

@@ -2,7 +2,7 @@
 //!
 //! docs/decisions/0010-e164-acceptance.md explains the differences.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 use std::{
     collections::BTreeMap,
@@ -64,7 +64,7 @@ fn reference_results() -> Vec<ReferenceResult> {
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}; `make setup` installs it", python.display()));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`make setup` installs what this needs\n{stderr}");
+    assert!(output.status.success(), "`make setup` installs the dependencies\n{stderr}");
     String::from_utf8(output.stdout).unwrap().lines().map(ReferenceResult::parse).collect()
 }
 

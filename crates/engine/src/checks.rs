@@ -1,27 +1,45 @@
-//! Operations common to checks of all products: storing, reading and listing.
+//! Operations common to checks of all products: storing, concluding, expiring, reading and listing.
 //!
-//! A read of an overdue check first records its expiry, so that no client sees it as open.
+//! Every conclusion goes through [`Checks::conclude`], which stores it with its callback in one transaction. A read of
+//! an overdue check first records its expiry, so that no client sees it as open; the sweeper expires the checks that no
+//! client reads.
 
-use jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
 use ringtrue_domain::{
-    eligibility::{EligibilityGate, EligibilityInput},
-    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, WrongProduct},
-    network::{Network, NetworkId},
+    lifecycle::{
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Sealed, Verdict,
+        WrongProduct,
+    },
     page::{Page, PageRequest},
     phone::{InvalidPhoneNumber, Msisdn},
     product::Product,
     search::Filter,
     sim_swap::InvalidSimSwapPeriod,
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
-    web_url::UrlError,
+    web_url::{CallbackUrl, UrlError},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Engine,
     activity::ActivityRecorder,
-    number_lookup::{LookupUnavailable, NumberResolution},
-    ports::{CheckHistory, CheckQuery, CreateCheckOutcome, NewCheck, StoreError, TenantLookup},
+    callback::{Courier, payload, sealing},
+    context::{Context, missing_seal_key},
+    idempotency::Idempotency,
+    operator_access::Operators,
+    ports::{
+        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, LeasedCallback, NewCallback,
+        NewCheck, StoreError, TenantLookup,
+    },
+    reverse_sms::PendingCodeCache,
+    search_limit::SearchLimiter,
 };
+
+/// Short enough to record an expiry within a second.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// Enough for full batches, few enough to bound memory.
+const MAX_SWEEP_ROWS: u32 = 2_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -43,7 +61,7 @@ pub enum CreateError {
     OnlyReverseSms,
     #[error("this project is not allowed to use the number's network for this product")]
     NetworkNotAllowed,
-    #[error("number look-up unavailable; try again later")]
+    #[error("number lookup unavailable; try again later")]
     LookupUnavailable,
     #[error("too many checks for this number in this project; retry after the given time")]
     TooManyChecks { retry_after: u32 },
@@ -61,15 +79,126 @@ pub enum ReadError {
     Store(#[from] StoreError),
 }
 
-impl Engine {
-    /// The configured network that serves a number. `None`: unknown or not configured.
-    pub(crate) async fn resolve_network(&self, number: &Msisdn) -> Result<Option<Network>, CreateError> {
-        match self.number_lookup().look_up(number).await {
-            Ok(NumberResolution::Network(id)) => Ok(self.networks().directory().find_by_any_id(&id).cloned()),
-            Ok(NumberResolution::OtherNetwork(_) | NumberResolution::NoSubscriber | NumberResolution::Unknown) => {
-                Ok(None)
+/// Creates, concludes and reads checks. Silent checks build on it.
+#[derive(derive_more::Debug)]
+#[debug("Checks")]
+pub struct Checks {
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn CheckStore>,
+    pub(crate) operators: Arc<Operators>,
+    pub(crate) idempotency: Arc<Idempotency>,
+    pub(crate) courier: Courier,
+    pub(crate) activity: Arc<ActivityRecorder>,
+    pub(crate) pending_codes: PendingCodeCache,
+    pub(crate) search_limiter: SearchLimiter,
+}
+
+impl Checks {
+    pub fn search_limiter(&self) -> &SearchLimiter {
+        &self.search_limiter
+    }
+
+    /// Stores the conclusion of a check, and sends its callback unless the check was already concluded.
+    pub(crate) async fn conclude<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        self.conclude_via_connector(concluded, None).await
+    }
+
+    /// Like [`conclude`](Self::conclude), naming the connector whose message concluded the check.
+    pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+        connector: Option<Arc<str>>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        let concluded = concluded.map(Into::into);
+        let callback = self.build_callback(&concluded)?;
+        let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
+        let outcome = self.store.conclude(conclusion, callback.clone()).await?;
+        let is_first = matches!(outcome, ConcludeOutcome::Concluded { .. });
+        if is_first {
+            self.activity.record_concluded(concluded.check());
+        }
+        if let (true, Some(NewCallback { url, body, due_at })) = (is_first, callback) {
+            let Check { id: check, project, product, mode, .. } = concluded.into_check();
+            let (failed_attempts, earlier_attempts) = (0, 0);
+            let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
+            self.courier.deliver(leased, due_at);
+        }
+        Ok(outcome)
+    }
+
+    /// `None`: the check has no callback URL.
+    fn build_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
+        let check = concluded.check();
+        let Some(url) = check.callback_url.clone() else { return Ok(None) };
+        let now = self.context.now();
+        let number = check.verdict().and_then(Verdict::discovered);
+        let number = number.and_then(|number| self.open_number(check.id, number));
+        let body = payload::render(concluded, number.as_ref());
+        let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &body);
+        let body = body.ok_or_else(missing_seal_key)?;
+        Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
+    }
+
+    pub(crate) fn seal_callback_url(&self, check: CheckId, url: &CallbackUrl) -> Result<Sealed, StoreError> {
+        let (keys, now) = (self.context.keys(), self.context.now());
+        sealing::seal_url(&keys, &*self.context.entropy, now, check, url).ok_or_else(missing_seal_key)
+    }
+
+    /// The discovered number. `None` once it is erased.
+    pub fn open_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
+        let text = String::from_utf8(self.context.unseal_for_check("number", check, number.sealed.as_ref()?)?).ok()?;
+        Msisdn::parse(&text, Mode::Sandbox).ok()
+    }
+
+    /// Concludes an overdue check as expired, unless it is already concluded.
+    pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
+        match check.expire() {
+            Ok(concluded) => self.conclude(concluded).await.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Expires all overdue checks and returns their number.
+    pub async fn sweep(&self) -> Result<usize, StoreError> {
+        let now = self.context.now();
+        let mut swept = 0;
+        loop {
+            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS).await?;
+            let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
+            swept += overdue.len();
+            self.expire_all(overdue).await?;
+            if is_last {
+                return Ok(swept);
             }
-            Err(LookupUnavailable) => Err(CreateError::LookupUnavailable),
+        }
+    }
+
+    /// Expires the overdue checks of one project, so that lists never show an expired check as open.
+    pub(crate) async fn sweep_project(&self, project: ProjectId, product: Product) -> Result<(), StoreError> {
+        let now = self.context.now();
+        loop {
+            let overdue = self.store.overdue_checks_of_project(project, product, now, MAX_SWEEP_ROWS).await?;
+            if overdue.is_empty() {
+                return Ok(());
+            }
+            self.expire_all(overdue).await?;
+        }
+    }
+
+    /// Concurrently, so that the store can batch the writes.
+    async fn expire_all(&self, overdue: Vec<AnyCheck>) -> Result<(), StoreError> {
+        join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
+    }
+
+    /// Sweeps until `shutdown`. A running sweep is completed, so that the callbacks of recorded conclusions are sent.
+    pub async fn run_sweeper(&self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
+            if let Err(error) = self.sweep().await {
+                tracing::warn!(%error, "sweep of overdue checks failed; retrying at the next interval");
+            }
         }
     }
 
@@ -77,9 +206,9 @@ impl Engine {
         let now = new.check.created_at;
         self.require_unchanged_mode(&new.check)?;
         let key = ActivityRecorder::key_of(&new.check);
-        match self.store().create_check(new).await? {
+        match self.store.create_check(new).await? {
             CreateCheckOutcome::Created => {
-                self.activity_recorder().record_created(key);
+                self.activity.record_created(key);
                 Ok(())
             }
             CreateCheckOutcome::TooManyChecks { retry_at: until } => {
@@ -92,7 +221,8 @@ impl Engine {
     /// The project of a sandbox check has gone live since. Such a check neither completes nor can be read: its
     /// simulated verdict could be mistaken for a real one.
     pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
-        mode == Mode::Sandbox && self.control_plane().has_project_where(project, |project| project.mode == Mode::Live)
+        mode == Mode::Sandbox
+            && self.context.control_plane.has_project_where(project, |project| project.mode == Mode::Live)
     }
 
     /// Rejects a sandbox check whose project went live while the request was processed.
@@ -113,7 +243,7 @@ impl Engine {
     }
 
     async fn load_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
-        match self.store().find_check(project, product, id).await? {
+        match self.store.find_check(project, product, id).await? {
             TenantLookup::Found(check) if self.has_left_sandbox(project, check.mode) => Err(ReadError::NotFound),
             TenantLookup::Found(check) => Ok(check),
             TenantLookup::OtherTenant => Err(ReadError::OtherProject),
@@ -129,7 +259,7 @@ impl Engine {
         id: CheckId,
     ) -> Result<AnyCheck, ReadError> {
         let check = self.load_check(project, product, id).await?;
-        if !check.is_overdue(self.clock().now()) {
+        if !check.is_overdue(self.context.now()) {
             return Ok(check);
         }
         // Boxed to keep the future small.
@@ -144,7 +274,7 @@ impl Engine {
         product: Product,
         id: CheckId,
     ) -> Result<CheckHistory, ReadError> {
-        self.store().check_history(project, product, id).await?.ok_or(ReadError::NotFound)
+        self.store.check_history(project, product, id).await?.ok_or(ReadError::NotFound)
     }
 
     /// Newest first.
@@ -157,11 +287,11 @@ impl Engine {
     ) -> Result<Page<AnyCheck>, StoreError> {
         self.sweep_project(project, product).await?;
         // A project that this node has not loaded yet gets a search limit of its own.
-        let known = self.control_plane().project(project);
+        let known = self.context.control_plane.project(project);
         let workspace = known.as_ref().map_or(WorkspaceId(project.0), |known| known.workspace);
         let created_after = known.and_then(|known| known.live_since);
         let query = CheckQuery { workspace, project, product, filter, created_after, page };
-        self.store().list_checks(query, self.search_limiter()).await
+        self.store.list_checks(query, &self.search_limiter).await
     }
 
     /// Newest first.
@@ -193,25 +323,6 @@ where
     })
 }
 
-/// Stored timestamps have millisecond precision; the create response must equal later reads.
-pub(crate) fn truncate_to_millis(at: Timestamp) -> Timestamp {
-    Timestamp::from_millisecond(at.as_microsecond().div_euclid(1_000)).unwrap_or(at)
-}
-
 pub(crate) fn require_enabled(project: &Project) -> Result<(), CreateError> {
     if project.disabled { Err(CreateError::ProjectDisabled) } else { Ok(()) }
-}
-
-/// Applies the eligibility gates. Missing operator support takes precedence over missing project permission.
-pub(crate) fn require_eligible(
-    project: &Project,
-    product: Product,
-    network: &NetworkId,
-    is_supported: bool,
-) -> Result<(), CreateError> {
-    let supported: &[Product] = if is_supported { &[product] } else { &[] };
-    EligibilityInput::for_project(project, network, supported).evaluate(product).map_err(|gate| match gate {
-        EligibilityGate::Connectivity | EligibilityGate::ProductSupport => CreateError::MnoNotSupported,
-        EligibilityGate::Authorisation => CreateError::NetworkNotAllowed,
-    })
 }

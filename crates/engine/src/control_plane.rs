@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     keys::{KeyRing, KeyUnsealError, MasterKey},
-    ports::{Clock, ControlPlaneChanges, ControlPlaneVersion, Revocation, Store, StoreError, TokenId},
+    ports::{Clock, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, Revocation, StoreError, TokenId},
 };
 
 /// Half of the second within which a revocation must reach every node.
@@ -122,7 +122,7 @@ impl ControlPlane {
     }
 
     /// Loads the changes since the last refresh.
-    pub async fn refresh(&self, store: &dyn Store, now: Timestamp) -> Result<(), RefreshError> {
+    pub async fn refresh(&self, store: &dyn ControlPlaneStore, now: Timestamp) -> Result<(), RefreshError> {
         let _guard = self.refreshing.lock().await;
         let changes = store.changes_since(ControlPlaneVersion(self.version.load(Ordering::Acquire)), now).await?;
         self.apply(changes)?;
@@ -151,7 +151,7 @@ impl ControlPlane {
     }
 
     /// Refreshes on notifications and by polling until the future is dropped.
-    pub async fn run_refresh(&self, store: &dyn Store, clock: &dyn Clock) {
+    pub async fn run_refresh(&self, store: &dyn ControlPlaneStore, clock: &dyn Clock) {
         let hint = store.change_notification();
         let mut is_healthy = true;
         loop {

@@ -3,17 +3,16 @@
 //! A request with a key first claims the key for a short lease. The transaction that writes its effect also stores its
 //! sealed response, so both exist or neither does. A claim of a crashed node expires.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest;
 use jiff::SignedDuration;
-use ringtrue_domain::{
-    id::uuid_v7,
-    tenancy::{CredentialOwner, Mode, Project},
-};
+use ringtrue_domain::tenancy::{CredentialOwner, Mode, Project};
 use uuid::Uuid;
 
 use crate::{
-    Engine,
-    ports::{ClaimOutcome, IdempotencyClaim, IdempotentResponse, StoreError},
+    context::Context,
+    ports::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, StoreError},
     tokens::TokenBearer,
 };
 
@@ -21,17 +20,12 @@ use crate::{
 const CLAIM_LEASE_DURATION: SignedDuration = SignedDuration::from_secs(60);
 const RESPONSE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// The first response to an idempotency key. `Debug` omits the body, which may contain a secret.
-#[derive(Clone, PartialEq, Eq)]
+/// The first response to an idempotency key. Its body may contain a secret.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct StoredResponse {
     pub status: u16,
+    #[debug(skip)]
     pub body: Vec<u8>,
-}
-
-impl std::fmt::Debug for StoredResponse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "StoredResponse({}, …)", self.status)
-    }
 }
 
 /// Owner of the idempotency keys of a request: a project, or a workspace if the path names no project.
@@ -79,15 +73,11 @@ pub struct ClaimedKey {
 }
 
 /// A claimed idempotency key, and the function that renders the response to store.
+#[derive(derive_more::Debug)]
 pub struct IdempotentRequest<'a, T> {
     pub claim: &'a ClaimedKey,
+    #[debug(skip)]
     pub render_response: &'a (dyn Fn(&T) -> StoredResponse + Send + Sync),
-}
-
-impl<T> std::fmt::Debug for IdempotentRequest<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IdempotentRequest").field("claim", self.claim).finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -106,23 +96,30 @@ pub enum IdempotencyError {
     Store(#[from] StoreError),
 }
 
-impl Engine {
+#[derive(derive_more::Debug)]
+#[debug("Idempotency")]
+pub struct Idempotency {
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn IdempotencyStore>,
+}
+
+impl Idempotency {
     /// Claims a key for a request with this fingerprint, or returns the stored response.
-    pub async fn claim_idempotency_key(
+    pub async fn claim(
         &self,
         scope: IdempotencyScope,
         key: &str,
         fingerprint: [u8; 32],
     ) -> Result<IdempotencyState, IdempotencyError> {
         let tenant = scope.tenant();
-        let now = self.clock().now();
+        let now = self.context.now();
         // Keyed hashes, because a body contains a phone number, which could be found by brute force.
         let claim = ClaimedKey {
             tenant,
-            key_digest: self.keyed_hash(&[scope.key_purpose(), key.as_bytes()])?,
-            claim_id: uuid_v7(now, self.entropy().bytes()),
+            key_digest: self.context.keyed_hash(&[scope.key_purpose(), key.as_bytes()])?,
+            claim_id: self.context.new_uuid(now),
         };
-        let fingerprint = self.keyed_hash(&[b"fingerprint", &fingerprint])?;
+        let fingerprint = self.context.keyed_hash(&[b"fingerprint", &fingerprint])?;
         let request = IdempotencyClaim {
             tenant,
             key_digest: claim.key_digest,
@@ -132,7 +129,7 @@ impl Engine {
             lease_until: now + CLAIM_LEASE_DURATION,
             expires_at: now + RESPONSE_RETENTION,
         };
-        match self.store().claim_idempotency_key(&request).await? {
+        match self.store.claim_idempotency_key(&request).await? {
             ClaimOutcome::Claimed => Ok(IdempotencyState::Claimed(claim)),
             ClaimOutcome::InProgress => Err(IdempotencyError::InProgress),
             ClaimOutcome::KeyReused => Err(IdempotencyError::Reused),
@@ -146,38 +143,31 @@ impl Engine {
     }
 
     /// Releases the key of a request that had no effect.
-    pub async fn release_idempotency_key(&self, claim: ClaimedKey) {
-        if let Err(error) = self.store().release_idempotency_key(claim.tenant, claim.key_digest, claim.claim_id).await {
+    pub async fn release(&self, claim: ClaimedKey) {
+        if let Err(error) = self.store.release_idempotency_key(claim.tenant, claim.key_digest, claim.claim_id).await {
             tracing::warn!(%error, "failed to release idempotency key; it stays claimed until its lease expires");
         }
     }
 
-    pub(crate) fn seal_idempotent_response<T>(
+    /// Seals the response to a request with a key, for the store to write with the effect of the request.
+    pub(crate) fn seal_response<T>(
         &self,
-        idempotency: Option<IdempotentRequest<'_, T>>,
+        request: Option<&IdempotentRequest<'_, T>>,
         result: &T,
     ) -> Result<Option<IdempotentResponse>, StoreError> {
-        idempotency.map(|request| self.seal_response(request.claim, &(request.render_response)(result))).transpose()
-    }
-
-    /// Seals a response, for the store to write with the effect of the request.
-    fn seal_response(&self, claim: &ClaimedKey, response: &StoredResponse) -> Result<IdempotentResponse, StoreError> {
+        let Some(IdempotentRequest { claim, render_response }) = request else { return Ok(None) };
+        let response = render_response(result);
         let plain = [&response.status.to_be_bytes(), response.body.as_slice()].concat();
-        let sealed_response = self
-            .control_plane()
-            .keys()
-            .seal(self.entropy(), &claim.context(), &plain, self.clock().now())
-            .ok_or_else(|| StoreError::Refused("no active seal key".to_owned()))?;
-        Ok(IdempotentResponse {
+        Ok(Some(IdempotentResponse {
             tenant: claim.tenant,
             key_digest: claim.key_digest,
             claim_id: claim.claim_id,
-            sealed_response,
-        })
+            sealed_response: self.context.seal(&claim.context(), &plain)?,
+        }))
     }
 
     fn unseal_response(&self, claim: &ClaimedKey, sealed: &[u8]) -> Option<StoredResponse> {
-        let plain = self.control_plane().keys().unseal(&claim.context(), sealed)?;
+        let plain = self.context.unseal(&claim.context(), sealed)?;
         let (status, body) = plain.split_first_chunk::<2>()?;
         Some(StoredResponse { status: u16::from_be_bytes(*status), body: body.to_vec() })
     }

@@ -18,10 +18,35 @@ use ringtrue_domain::{
     product::Product,
 };
 
-use crate::{
-    eligibility::NetworkInfo,
-    ports::{IpLocation, IpLocator, SilentConnector, SimSwapConnector},
-};
+use crate::ports::{IpLocation, IpLocator, SilentConnector, SimSwapConnector};
+
+/// A network as shown to API clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkInfo {
+    pub id: NetworkId,
+    pub name: String,
+    pub aliases: Vec<String>,
+    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
+    pub country: String,
+    /// Without a `+`.
+    pub dialing_code: String,
+}
+
+impl From<&Network> for NetworkInfo {
+    fn from(network: &Network) -> Self {
+        NetworkInfo {
+            id: network.id.clone(),
+            name: network.name.clone(),
+            aliases: network.aliases.clone(),
+            country: network.country.to_string(),
+            dialing_code: dialing_code(network.country),
+        }
+    }
+}
+
+pub(crate) fn dialing_code(country: Country) -> String {
+    country.dialing_code().map_or_else(String::new, |code| code.to_string())
+}
 
 /// A configuration reload replaces each part as a whole; connectors update the availability of receivers.
 #[derive(Debug, Default)]
@@ -34,12 +59,9 @@ pub struct Networks {
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
     /// Round-robin positions.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
-    simulated_cursor: AtomicUsize,
     ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
     silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
-    simulated_silent: ArcSwapOption<Arc<dyn SilentConnector>>,
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
-    simulated_sim_swap: ArcSwapOption<Arc<dyn SimSwapConnector>>,
 }
 
 /// Identifies a pool of receivers.
@@ -132,19 +154,9 @@ impl Networks {
         routes.iter().filter(serves_both).map(|route| &route.connector).find(|route| route.supports(product)).cloned()
     }
 
-    /// Searches the configured connectors and the simulated operator's.
     pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
-        let configured = routes.iter().map(|route| Arc::clone(&route.connector));
-        configured.chain(self.simulated_route()).find(|connector| connector.name() == name)
-    }
-
-    pub fn set_simulated_route(&self, connector: Arc<dyn SilentConnector>) {
-        self.simulated_silent.store(Some(Arc::new(connector)));
-    }
-
-    pub fn simulated_route(&self) -> Option<Arc<dyn SilentConnector>> {
-        self.simulated_silent.load().as_deref().map(Arc::clone)
+        routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()
     }
 
     pub fn set_sim_swap_routes(&self, routes: Vec<SimSwapNetworkRoute>) {
@@ -154,14 +166,6 @@ impl Networks {
     pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
         let routes = self.sim_swap_routes.load();
         routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
-    }
-
-    pub fn set_simulated_sim_swap(&self, connector: Arc<dyn SimSwapConnector>) {
-        self.simulated_sim_swap.store(Some(Arc::new(connector)));
-    }
-
-    pub fn simulated_sim_swap(&self) -> Option<Arc<dyn SimSwapConnector>> {
-        self.simulated_sim_swap.load().as_deref().map(Arc::clone)
     }
 
     /// Configurations may list a network by any of its ids.
@@ -250,11 +254,6 @@ impl Networks {
             available.nth(turn % count).cloned()
         })
     }
-
-    /// Round-robin counter for receivers of the simulated operator.
-    pub(crate) fn next_simulated_index(&self) -> usize {
-        self.simulated_cursor.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 #[cfg(test)]
@@ -300,7 +299,7 @@ mod tests {
         let used: Vec<Vec<u8>> = (0..6)
             .map(|_| all.iter().map(|network| networks.next_receiver(network).unwrap().tail().value()).collect())
             .collect();
-        let of = |place: usize| used.iter().map(|round| round[place]).collect::<Vec<_>>();
+        let of = |index: usize| used.iter().map(|round| round[index]).collect::<Vec<_>>();
         assert_eq!(of(0), [1, 2, 1, 2, 1, 2]);
         assert_eq!(of(1), [3, 4, 3, 4, 3, 4]);
         assert_eq!(of(2), [5, 6, 5, 6, 5, 6]);

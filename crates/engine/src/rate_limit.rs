@@ -44,7 +44,7 @@ pub enum RateLimitClass {
     Console,
 }
 
-/// The deployment's limits, in requests per second except for failed logins. A workspace can override some of them.
+/// The deployment's limits, in requests per second, except `device_visits` and `failed_logins`. A workspace can override some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRateLimits {
     pub create: u32,
@@ -57,7 +57,7 @@ pub struct DefaultRateLimits {
     pub token_per_workspace: u32,
     /// Visits of device URLs with a wrong token, and redirects back with a used `state`, per address.
     pub device: u32,
-    /// Visits of a device URL with its token, per check.
+    /// Visits of a device URL with a valid token, per check over its lifetime.
     pub device_visits: u32,
     /// Per address.
     pub console: u32,

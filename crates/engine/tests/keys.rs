@@ -1,6 +1,6 @@
 //! Repeated key rotation on a SQLite store.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{audit::AuditEvent, id::uuid_v7, key_schedule::KeyState, page::PageRequest};

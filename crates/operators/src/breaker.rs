@@ -1,15 +1,15 @@
-//! Circuit breaker for calls to operators.
+//! Circuit breaker for calls to operators, and health of connectors.
 //!
 //! Every call to an unreachable operator costs a device a full timeout. Consecutive failures open the breaker; after a
 //! pause one probe decides whether it closes. A rejected client or a `Retry-After` opens it immediately.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::lifecycle::ErrorCode;
+use ringtrue_engine::ports::{ConnectorHealth, LastError};
+use strum::{IntoStaticStr, VariantArray};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
@@ -22,40 +22,19 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-/// Outcome of a call, as the breaker and the metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Outcome of a call, as the breaker counts it. The name is the value of the label `outcome` in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum CallOutcome {
     /// The operator works, even if it reports an error about the subscriber or the device.
     Success,
     Inconclusive,
+    #[strum(serialize = "error")]
     Failure,
     Timeout,
     /// The operator rejects our client or its permissions; retrying does not help until the configuration changes.
     Rejected,
     Throttled,
-}
-
-impl CallOutcome {
-    const ALL: [CallOutcome; 6] = [
-        CallOutcome::Success,
-        CallOutcome::Inconclusive,
-        CallOutcome::Failure,
-        CallOutcome::Timeout,
-        CallOutcome::Rejected,
-        CallOutcome::Throttled,
-    ];
-
-    /// The value of the label `outcome` in metrics.
-    fn as_str(self) -> &'static str {
-        match self {
-            CallOutcome::Success => "success",
-            CallOutcome::Inconclusive => "inconclusive",
-            CallOutcome::Failure => "error",
-            CallOutcome::Timeout => "timeout",
-            CallOutcome::Rejected => "rejected",
-            CallOutcome::Throttled => "throttled",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +60,8 @@ impl Default for BreakerSettings {
 pub struct Breaker {
     settings: BreakerSettings,
     stored: Mutex<StoredState>,
-    /// Calls by outcome, in the order of [`CallOutcome::ALL`].
-    call_counts: [AtomicU64; CallOutcome::ALL.len()],
+    /// Calls by outcome, in the order of [`CallOutcome::VARIANTS`].
+    call_counts: [AtomicU64; CallOutcome::VARIANTS.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +87,7 @@ impl Breaker {
 
     /// Returns the error code for the check if the breaker is open.
     pub fn allow_call(&self, now: Timestamp) -> Result<(), ErrorCode> {
-        let mut state = self.lock();
+        let mut state = self.stored.lock();
         match *state {
             StoredState::Closed { .. } => Ok(()),
             StoredState::Open { until: at, code } | StoredState::HalfOpen { next_probe_at: at, code } if now < at => {
@@ -124,7 +103,7 @@ impl Breaker {
 
     pub fn record_outcome(&self, outcome: CallOutcome, retry_after: Option<SignedDuration>, now: Timestamp) {
         self.call_counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
-        let mut state = self.lock();
+        let mut state = self.stored.lock();
         let open = |code| StoredState::Open { until: saturating_add(now, self.settings.open_duration), code };
         let after_failure = |state, code| match state {
             StoredState::Closed { failures } if failures + 1 < self.settings.failure_threshold => {
@@ -157,7 +136,7 @@ impl Breaker {
     }
 
     pub fn state(&self, now: Timestamp) -> BreakerState {
-        match *self.lock() {
+        match *self.stored.lock() {
             StoredState::Closed { .. } => BreakerState::Closed,
             StoredState::Open { until, code } if now < until => BreakerState::Open { until, code },
             StoredState::Open { .. } | StoredState::HalfOpen { .. } => BreakerState::HalfOpen,
@@ -167,16 +146,36 @@ impl Breaker {
     /// Calls to the operator by outcome, since the connector was created.
     pub fn call_counts(&self) -> Vec<(&'static str, u64)> {
         let counts = self.call_counts.iter().map(|count| count.load(Ordering::Relaxed));
-        CallOutcome::ALL.into_iter().map(CallOutcome::as_str).zip(counts).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StoredState> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+        CallOutcome::VARIANTS.iter().map(Into::into).zip(counts).collect()
     }
 }
 
 fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Health of a connector, for the console and metrics. Never holds text that an operator or a device sent.
+#[derive(Debug, Default)]
+pub(crate) struct HealthRecorder(Mutex<ConnectorHealth>);
+
+impl HealthRecorder {
+    /// A valid message or response arrived.
+    pub(crate) fn record_success(&self, at: Timestamp) {
+        self.0.lock().last_success_at = Some(at);
+    }
+
+    pub(crate) fn record_error(&self, message: impl Into<String>, at: Timestamp) {
+        self.0.lock().last_error = Some(LastError { message: message.into(), at });
+    }
+
+    /// An SMS concluded a check; stores the delay.
+    pub(crate) fn record_conclusion(&self, received_at: Timestamp, now: Timestamp) {
+        self.0.lock().conclusion_lag = Some(received_at.duration_until(now));
+    }
+
+    pub(crate) fn snapshot(&self) -> ConnectorHealth {
+        self.0.lock().clone()
+    }
 }
 
 #[cfg(test)]
@@ -244,8 +243,8 @@ mod tests {
     #[test]
     fn calls_are_counted_by_outcome() {
         let breaker = Breaker::new(BreakerSettings::default());
-        for (state, outcome) in CallOutcome::ALL.into_iter().enumerate() {
-            assert_eq!(outcome as usize, state);
+        for (index, outcome) in CallOutcome::VARIANTS.iter().copied().enumerate() {
+            assert_eq!(outcome as usize, index);
             breaker.record_outcome(outcome, None, at(0));
         }
         breaker.record_outcome(CallOutcome::Timeout, None, at(0));

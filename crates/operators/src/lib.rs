@@ -3,16 +3,14 @@
 //! Connectors only translate. They turn an operator's message into a domain value, pass it to the engine's
 //! [`Inbox`](ringtrue_engine::ports::Inbox), and acknowledge it after the engine has processed it.
 
-mod authentication;
 mod breaker;
 pub mod camara;
 pub mod client;
 pub mod header_enrichment;
-mod health;
 pub mod ip_routing;
 mod jwt;
 pub mod number_lookup;
+mod oauth;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
-mod token_cache;

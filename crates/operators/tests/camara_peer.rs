@@ -1,7 +1,7 @@
 //! The CAMARA connector against an external authorization server: npm `oidc-provider`, in `e2e/oidc/operator.mjs`. The
 //! test plays the device and follows the redirects. Requires node and `make setup`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 use std::{net::IpAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use ringtrue_engine::ports::{
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, Provider, RequestObject,
-        SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+        SIGNING_ALGORITHMS, SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
     },
     client::{Client, ClientSettings},
 };
@@ -38,8 +38,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const REDIRECT_URI: &str = "https://ringtrue.example/southbound/camara/op/callback";
 /// A subscriber, one without consent, and a device on Wi-Fi.
 const SUBSCRIBER: &str = "+447700900123";
-const UNASKED: &str = "+447700900124";
-const NOBODY: &str = "none";
+const WITHOUT_CONSENT: &str = "+447700900124";
+const ON_WIFI: &str = "none";
 /// For CIBA: a subscriber who consents late, one who never responds, and an unknown number.
 const SLOW: &str = "+447700900126";
 const SILENT: &str = "+447700900127";
@@ -66,13 +66,13 @@ impl Peer {
         let (key, jwk) = new_key();
         let client = Arc::new(Client::new(&ClientSettings::default()).unwrap());
         let mut peer = Self { process, output, input, issuer: String::new(), key, client };
-        peer.tell(&json!({ "jwk": jwk, "redirectUri": REDIRECT_URI })).await;
+        peer.send(&json!({ "jwk": jwk, "redirectUri": REDIRECT_URI })).await;
         peer.next_event().await["issuer"].as_str().unwrap().clone_into(&mut peer.issuer);
         peer
     }
 
-    async fn tell(&mut self, what: &Value) {
-        self.input.write_all(format!("{what}\n").as_bytes()).await.unwrap();
+    async fn send(&mut self, message: &Value) {
+        self.input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
     /// The next event.
@@ -81,11 +81,11 @@ impl Peer {
         serde_json::from_str(&line.expect("the peer is running; `make setup` installs its packages")).unwrap()
     }
 
-    /// Applies to later requests.
-    async fn goes_wrong(&mut self, path: &str, fault: &str) {
-        let what = json!({ "path": path, "fault": fault });
-        self.tell(&what).await;
-        assert_eq!(self.next_event().await, what);
+    /// Sets the fault of later requests to this path.
+    async fn inject_fault(&mut self, path: &str, fault: &str) {
+        let message = json!({ "path": path, "fault": fault });
+        self.send(&message).await;
+        assert_eq!(self.next_event().await, message);
     }
 
     fn config(&self, id: &str, authentication: ClientAuthentication) -> CamaraConfig {
@@ -103,12 +103,12 @@ impl Peer {
     }
 
     fn with_secret(&self, algorithm: Algorithm) -> CamaraConfig {
-        let id = format!("secret {}", algorithm.as_str());
+        let id = format!("secret {algorithm:?}");
         self.config(&id, ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
     }
 
     /// SIM Swap only.
-    fn about_sims(&self, flow: SimSwapFlow, operations: &[SimSwapOperation], with_secret: bool) -> CamaraConfig {
+    fn sim_swap_config(&self, flow: SimSwapFlow, operations: &[SimSwapOperation], with_secret: bool) -> CamaraConfig {
         let mut config = if with_secret {
             self.config("sim secret", ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
         } else {
@@ -127,7 +127,7 @@ impl Peer {
     }
 
     /// Follows redirects until the device returns to us.
-    async fn carry(&self, redirect: &AuthorizationRedirect, sim: &str) -> Vec<(String, String)> {
+    async fn follow_redirects(&self, redirect: &AuthorizationRedirect, sim: &str) -> Vec<(String, String)> {
         let sim_header = HeaderName::from_static("x-sim");
         let mut location = Url::parse(&redirect.location).unwrap();
         while !location.as_str().starts_with(REDIRECT_URI) {
@@ -149,7 +149,7 @@ impl Route {
             .begin_authorization(AuthorizationRequest {
                 check: check(),
                 operation,
-                state: "ticket",
+                state: "state-of-the-device",
                 simulated_sim: None,
                 device_ip: device,
                 now,
@@ -187,17 +187,22 @@ impl Route {
     }
 
     /// Runs a complete check.
-    async fn ask(&self, peer: &Peer, operation: SilentOperation<'_>, sim: &str) -> Result<SilentResult, ErrorCode> {
+    async fn run_check(
+        &self,
+        peer: &Peer,
+        operation: SilentOperation<'_>,
+        sim: &str,
+    ) -> Result<SilentResult, ErrorCode> {
         let redirect = self.begin(operation).await?;
-        let query = peer.carry(&redirect, sim).await;
-        assert!(query.contains(&("state".to_owned(), "ticket".to_owned())));
+        let query = peer.follow_redirects(&redirect, sim).await;
+        assert!(query.contains(&("state".to_owned(), "state-of-the-device".to_owned())));
         self.complete(operation, &redirect.connector_data, &query).await
     }
 }
 
 fn new_key() -> (SigningKey, Value) {
     let pair = KeyPair::generate().unwrap();
-    let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::Es256, "ours").unwrap();
+    let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::ES256, "ours").unwrap();
     let point = pair.public_key_raw();
     let [x, y] = [&point[1..33], &point[33..]].map(|half| BASE64_URL_SAFE_NO_PAD.encode(half));
     (key, json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "ours", "alg": "ES256", "use": "sig" }))
@@ -224,8 +229,8 @@ async fn external_operator_verifies_subscribers() {
     routes.push(peer.route(CamaraConfig { client_authentication: for_issuer, ..peer.signing() }));
     routes.push(peer.route(CamaraConfig { sends_hashed_number: true, ..peer.signing() }));
     // ID tokens with every supported algorithm.
-    routes.extend(Algorithm::ALL.map(|algorithm| peer.route(peer.with_secret(algorithm))));
-    routes.push(peer.route(CamaraConfig { pkce: false, ..peer.with_secret(Algorithm::Rs256) }));
+    routes.extend(SIGNING_ALGORITHMS.map(|algorithm| peer.route(peer.with_secret(algorithm))));
+    routes.push(peer.route(CamaraConfig { pkce: false, ..peer.with_secret(Algorithm::RS256) }));
 
     let (right, wrong) = (number(SUBSCRIBER), number("+447700900125"));
     for route in routes {
@@ -238,8 +243,8 @@ async fn external_operator_verifies_subscribers() {
                 "GET /number-verification/v2/device-phone-number",
             ),
         ] {
-            assert_eq!(route.ask(&peer, operation, SUBSCRIBER).await, Ok(expected));
-            assert_eq!(peer.next_event().await, json!({ "asked": path, "correlator": check().to_string() }));
+            assert_eq!(route.run_check(&peer, operation, SUBSCRIBER).await, Ok(expected));
+            assert_eq!(peer.next_event().await, json!({ "request": path, "correlator": check().to_string() }));
         }
         assert_eq!(route.0.breaker_state(), BreakerState::Closed);
     }
@@ -250,13 +255,17 @@ async fn external_operator_verifies_subscribers() {
 async fn external_operator_errors_are_mapped() {
     let peer = Peer::start().await;
     let operation = SilentOperation::DiscoverNumber;
-    for config in [peer.signing(), peer.with_secret(Algorithm::Es256)] {
+    for config in [peer.signing(), peer.with_secret(Algorithm::ES256)] {
         let route = peer.route(config);
-        assert_eq!(route.ask(&peer, operation, NOBODY).await, Err(ErrorCode::MnoUserNotFound), "login_required");
-        assert_eq!(route.ask(&peer, operation, UNASKED).await, Err(ErrorCode::MnoNoDataAvailable), "consent_required");
+        assert_eq!(route.run_check(&peer, operation, ON_WIFI).await, Err(ErrorCode::MnoUserNotFound), "login_required");
+        assert_eq!(
+            route.run_check(&peer, operation, WITHOUT_CONSENT).await,
+            Err(ErrorCode::MnoNoDataAvailable),
+            "consent_required"
+        );
 
         let redirect = route.begin(operation).await.unwrap();
-        let query = peer.carry(&redirect, SUBSCRIBER).await;
+        let query = peer.follow_redirects(&redirect, SUBSCRIBER).await;
         let from_another = |(name, value): &(String, String)| {
             (name.clone(), if name == "iss" { "https://other.example".to_owned() } else { value.clone() })
         };
@@ -266,20 +275,23 @@ async fn external_operator_errors_are_mapped() {
         for query in [&forged, &nameless] {
             assert_eq!(route.complete(operation, &redirect.connector_data, query).await, refused);
         }
-        assert!(route.complete(operation, &redirect.connector_data, &query).await.is_ok(), "its code was not used up");
-        assert_eq!(route.complete(operation, &redirect.connector_data, &query).await, refused, "now it is");
+        assert!(
+            route.complete(operation, &redirect.connector_data, &query).await.is_ok(),
+            "the rejected responses did not use the code"
+        );
+        assert_eq!(route.complete(operation, &redirect.connector_data, &query).await, refused, "the code is used");
 
         // Another device's code: the code verifier does not match.
         let (one, other) = (route.begin(operation).await.unwrap(), route.begin(operation).await.unwrap());
-        let query = peer.carry(&one, SUBSCRIBER).await;
+        let query = peer.follow_redirects(&one, SUBSCRIBER).await;
         assert_eq!(route.complete(operation, &other.connector_data, &query).await, refused);
         assert_eq!(route.0.breaker_state(), BreakerState::Closed);
     }
 
     // Without PKCE the code is accepted, but the ID token has another nonce.
-    let route = peer.route(CamaraConfig { pkce: false, ..peer.with_secret(Algorithm::Es256) });
+    let route = peer.route(CamaraConfig { pkce: false, ..peer.with_secret(Algorithm::ES256) });
     let (one, other) = (route.begin(operation).await.unwrap(), route.begin(operation).await.unwrap());
-    let query = peer.carry(&one, SUBSCRIBER).await;
+    let query = peer.follow_redirects(&one, SUBSCRIBER).await;
     assert_eq!(route.complete(operation, &other.connector_data, &query).await, Err(ErrorCode::MnoResponseError));
 }
 
@@ -290,11 +302,15 @@ async fn external_operator_rejects_unknown_client() {
     let wrong_secret = ClientAuthentication::SecretBasic("wrong".into());
     let wrong_key = ClientAuthentication::PrivateKeyJwt { key: new_key().0, audience: Audience::Endpoint };
     for config in [
-        CamaraConfig { client_authentication: wrong_secret, ..peer.with_secret(Algorithm::Es256) },
+        CamaraConfig { client_authentication: wrong_secret, ..peer.with_secret(Algorithm::ES256) },
         CamaraConfig { client_authentication: wrong_key, ..peer.signing() },
     ] {
         let route = peer.route(config);
-        assert_eq!(route.ask(&peer, operation, SUBSCRIBER).await, Err(ErrorCode::MnoServerError), "invalid_client");
+        assert_eq!(
+            route.run_check(&peer, operation, SUBSCRIBER).await,
+            Err(ErrorCode::MnoServerError),
+            "invalid_client"
+        );
         assert!(matches!(route.0.breaker_state(), BreakerState::Open { .. }));
         assert_eq!(route.begin(operation).await, Err(ErrorCode::MnoServerError));
     }
@@ -302,12 +318,20 @@ async fn external_operator_rejects_unknown_client() {
     // This server expects the issuer as the audience of request objects.
     let request_object = RequestObject::Signed { key: peer.key.clone(), audience: Audience::Endpoint };
     let route = peer.route(CamaraConfig { request_object, ..peer.signing() });
-    assert_eq!(route.ask(&peer, operation, SUBSCRIBER).await, Err(ErrorCode::MnoServerError), "invalid_request_object");
-    let mut config = peer.with_secret(Algorithm::Es256);
+    assert_eq!(
+        route.run_check(&peer, operation, SUBSCRIBER).await,
+        Err(ErrorCode::MnoServerError),
+        "invalid_request_object"
+    );
+    let mut config = peer.with_secret(Algorithm::ES256);
     config.scopes.device_phone_number = Some("number-verification:verify".to_owned());
     let route = peer.route(config);
-    assert_eq!(route.ask(&peer, operation, SUBSCRIBER).await, Err(ErrorCode::MnoServerError), "PERMISSION_DENIED");
-    assert_eq!(route.0.breaker_state(), BreakerState::Closed, "the device may have asked for less");
+    assert_eq!(
+        route.run_check(&peer, operation, SUBSCRIBER).await,
+        Err(ErrorCode::MnoServerError),
+        "PERMISSION_DENIED"
+    );
+    assert_eq!(route.0.breaker_state(), BreakerState::Closed, "the device may have requested a narrower scope");
 }
 
 #[tokio::test]
@@ -321,16 +345,16 @@ async fn external_operator_timeouts_are_mapped() {
     for path in ["/.well-known/openid-configuration", "/token", "/jwks", "/number-verification/v2/device-phone-number"]
     {
         for (fault, expected) in [("slow", ErrorCode::MnoTimeout), ("dead", ErrorCode::MnoServerError)] {
-            peer.goes_wrong(path, fault).await;
+            peer.inject_fault(path, fault).await;
             let route =
                 Camara::new(peer.signing(), short_timeout_client.clone(), clock.clone(), entropy.clone()).unwrap();
-            assert_eq!(Route(route).ask(&peer, operation, SUBSCRIBER).await, Err(expected), "{path} {fault}");
+            assert_eq!(Route(route).run_check(&peer, operation, SUBSCRIBER).await, Err(expected), "{path} {fault}");
         }
-        peer.goes_wrong(path, "none").await;
+        peer.inject_fault(path, "none").await;
     }
     let route = peer.route(peer.signing());
     let redirect = route.begin(operation).await.unwrap();
-    let query = peer.carry(&redirect, SUBSCRIBER).await;
+    let query = peer.follow_redirects(&redirect, SUBSCRIBER).await;
     peer.process.kill().await.unwrap();
     assert_eq!(route.complete(operation, &redirect.connector_data, &query).await, Err(ErrorCode::MnoServerError));
 }
@@ -344,18 +368,18 @@ async fn external_operator_returns_sim_history() {
     let hours = |hours| Ok(SimHistory::NoChangeFor(SignedDuration::from_hours(hours)));
     for with_secret in [false, true] {
         for flow in [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba] {
-            for (operations, minutes, expected, requests_to) in [
+            for (operations, minutes, expected, requested) in [
                 (date, 10_080, changed, &["retrieve-date"][..]),
                 (check_first, 10_080, hours(168), &["check"]),
                 (check_first, 540_000, changed, &["check", "retrieve-date"]),
             ] {
-                let route = peer.route(peer.about_sims(flow.clone(), operations, with_secret));
+                let route = peer.route(peer.sim_swap_config(flow.clone(), operations, with_secret));
                 assert_eq!(route.sim_history(SUBSCRIBER, minutes).await, expected, "{flow:?}");
-                for operation in requests_to {
-                    let requests_to = format!("POST /sim-swap/v2/{operation}");
+                for operation in requested {
+                    let request_line = format!("POST /sim-swap/v2/{operation}");
                     assert_eq!(
                         peer.next_event().await,
-                        json!({ "asked": requests_to, "correlator": check().to_string() })
+                        json!({ "request": request_line, "correlator": check().to_string() })
                     );
                 }
                 assert_eq!(route.0.sim_swap_breaker_state(), BreakerState::Closed);
@@ -368,28 +392,28 @@ async fn external_operator_returns_sim_history() {
 async fn external_operator_ciba_is_polled() {
     let peer = Peer::start().await;
     let date = &[SimSwapOperation::RetrieveDate];
-    let route = peer.route(peer.about_sims(SimSwapFlow::Ciba, date, false));
+    let route = peer.route(peer.sim_swap_config(SimSwapFlow::Ciba, date, false));
     // The response has no interval.
     let month = SimHistory::NoChangeFor(SignedDuration::from_hours(30 * 24));
     let (slow, silent) = tokio::join!(route.sim_history(SLOW, 10_080), route.sim_history(SILENT, 10_080));
     assert_eq!((slow, silent), (Ok(month), Err(ErrorCode::MnoTimeout)));
-    assert_eq!(route.sim_history(UNASKED, 60).await, Err(ErrorCode::MnoUserNotFound), "access_denied");
+    assert_eq!(route.sim_history(WITHOUT_CONSENT, 60).await, Err(ErrorCode::MnoUserNotFound), "access_denied");
     assert_eq!(route.sim_history(UNKNOWN, 60).await, Err(ErrorCode::MnoUserNotFound), "unknown_user_id");
     assert_eq!(route.0.sim_swap_breaker_state(), BreakerState::Closed);
 
-    let route = peer.route(peer.about_sims(SimSwapFlow::ClientCredentials, date, true));
+    let route = peer.route(peer.sim_swap_config(SimSwapFlow::ClientCredentials, date, true));
     assert_eq!(route.sim_history(UNKNOWN, 60).await, Err(ErrorCode::MnoUserNotFound), "IDENTIFIER_NOT_FOUND");
     assert_eq!(route.0.sim_swap_breaker_state(), BreakerState::Closed);
 
     let wrong_key = ClientAuthentication::PrivateKeyJwt { key: new_key().0, audience: Audience::Endpoint };
     for flow in [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba] {
-        let usual = peer.about_sims(flow, date, false);
+        let usual = peer.sim_swap_config(flow, date, false);
         let route = peer.route(CamaraConfig { client_authentication: wrong_key.clone(), ..usual });
         assert_eq!(route.sim_history(SUBSCRIBER, 60).await, Err(ErrorCode::MnoServerError), "invalid_client");
         assert!(matches!(route.0.sim_swap_breaker_state(), BreakerState::Open { .. }));
     }
-    // It does not support assertions for a number.
+    // This server does not support the JWT bearer grant.
     let by_assertion = SimSwapFlow::JwtBearer { key: peer.key.clone(), audience: Audience::Endpoint };
-    let route = peer.route(peer.about_sims(by_assertion, date, false));
+    let route = peer.route(peer.sim_swap_config(by_assertion, date, false));
     assert_eq!(route.sim_history(SUBSCRIBER, 60).await, Err(ErrorCode::MnoServerError), "unsupported_grant_type");
 }

@@ -1,7 +1,7 @@
 //! ENUM against external name servers: Debian's `knot` with a zone, and Python's `dnslib` in `e2e/number_lookup/dns_server.py`
-//! for replies that no zone can produce. Requires `make setup`.
+//! for replies outside the zone format. Requires `make setup`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 use std::{fmt::Write as _, fs, path::Path, process, process::Stdio, sync::Arc, time::Duration};
 
@@ -90,11 +90,11 @@ impl Knot {
         }
         fs::write(folder.path().join("e164.zone"), zone).unwrap();
         fs::create_dir(folder.path().join("database")).unwrap();
-        let place = folder.path().display();
+        let path = folder.path().display();
         let settings = format!(
-            "server:\n  rundir: \"{place}\"\n  listen: {address}@5300\ndatabase:\n  storage: \"{place}/database\"\n\
+            "server:\n  rundir: \"{path}\"\n  listen: {address}@5300\ndatabase:\n  storage: \"{path}/database\"\n\
             log:\n  - target: stdout\n    any: info\n\
-            zone:\n  - domain: e164.arpa\n    storage: \"{place}\"\n    file: e164.zone\n"
+            zone:\n  - domain: e164.arpa\n    storage: \"{path}\"\n    file: e164.zone\n"
         );
         let file = folder.path().join("knot.conf");
         fs::write(&file, settings).unwrap();
@@ -127,7 +127,7 @@ async fn knot_zone_is_resolved() {
         &[
             r#"NAPTR 20 1 "u" "E2U+pstn:tel" "!^.*$!tel:+73422461703;npdi;rn=d2701;rn-context=+7!" ."#,
             r#"NAPTR 10 1 "s" "E2U+pstn:tel" "!^.*$!tel:+44;mcc=234;mnc=66!" ."#,
-            r#"NAPTR 10 1 "" "" "" elsewhere.example.com."#,
+            r#"NAPTR 10 1 "" "" "" other.example.com."#,
         ],
         &[r#"NAPTR 10 100 "u" "E2U+pstn:tel" "!^(.*)$!tel:\\1;npdi;spn=41077;q_stat=001!" ."#],
         &[r#"NAPTR 10 100 "u" "E2U+pstn:tel" "!^(.*)$!tel:\\1;q_stat=102!" ."#],
@@ -157,12 +157,12 @@ async fn knot_zone_is_resolved() {
     }
     let authority = source_of(RecordRules { is_authoritative: true, ..rules() });
     assert_eq!(look_up(&authority, 9).await, Ok(LookupResult::NoSubscriber), "no such name");
-    assert_eq!(look_up(&authority, 8).await, Ok(LookupResult::NoData), "a name without such records");
+    assert_eq!(look_up(&authority, 8).await, Ok(LookupResult::NoData), "no NAPTR records");
 
-    let elsewhere = vec![knot.server.parse().unwrap()];
-    let config = EnumConfig { suffix: "enum.example".to_owned(), ..EnumConfig::new("enum", elsewhere) };
+    let servers = vec![knot.server.parse().unwrap()];
+    let config = EnumConfig { suffix: "enum.example".to_owned(), ..EnumConfig::new("enum", servers) };
     let foreign = EnumDns::new(config, Arc::new(SystemClock), Arc::new(SystemEntropy::default())).unwrap();
-    assert_eq!(look_up(&foreign, 0).await, Err(LookupError::Refused), "a zone that it does not serve");
+    assert_eq!(look_up(&foreign, 0).await, Err(LookupError::Refused), "zone of another server");
     knot.peer.stop().await;
 }
 
@@ -174,14 +174,14 @@ async fn dnslib_special_replies_are_handled() {
     let mut peer = Peer::start(command);
     let port = peer.next_line().await;
     let source = source(&format!("127.0.0.1:{port}"), rules());
-    for (last_digit, outcome, what) in [
-        (1, Err(LookupError::Refused), "a refusal with an answer"),
-        (2, network("23410"), "more than a datagram holds"),
-        (3, network("23410"), "a host that is named after the network"),
+    for (last_digit, outcome, case) in [
+        (1, Err(LookupError::Refused), "REFUSED with records"),
+        (2, network("23410"), "response larger than a datagram"),
+        (3, network("23410"), "network in the host name"),
         (4, Ok(LookupResult::NoData), "no such name"),
         (5, network("23410"), "doubled backslashes"),
     ] {
-        assert_eq!(look_up(&source, last_digit).await, outcome, "{what}");
+        assert_eq!(look_up(&source, last_digit).await, outcome, "{case}");
     }
     peer.stop().await;
 }

@@ -1,7 +1,7 @@
-//! The SMPP connector against an external message centre: npm `smpp`, in `e2e/smpp/smsc.mjs`. Requires node and
+//! The SMPP connector against an external SMSC: npm `smpp`, in `e2e/smpp/smsc.mjs`. Requires node and
 //! `make setup`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 use std::{
     path::Path,
@@ -96,7 +96,7 @@ impl Inbox for FakeInbox {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
         let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if fails.is_ok() {
-            return Err(StoreError::Unavailable("as told".to_owned()));
+            return Err(StoreError::Unavailable("scripted failure".to_owned()));
         }
         self.received.lock().unwrap().push(sms);
         Ok(SmsOutcome::Concluded)
@@ -129,7 +129,7 @@ fn start(port: u16, password: &str, inbox: &Arc<FakeInbox>, counters: &Arc<SmppC
 }
 
 #[tokio::test]
-async fn external_message_centre_interoperates() {
+async fn external_smsc_interoperates() {
     let (inbox, counters) = (Arc::<FakeInbox>::default(), Arc::<SmppCounters>::default());
     let mut peer = Peer::start().await;
     let connector = start(peer.port, "secret", &inbox, &counters);

@@ -2,7 +2,7 @@
 //!
 //! Requires node and `make setup`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 use std::{
     collections::BTreeMap,
@@ -53,8 +53,8 @@ fn signed_requests() -> Vec<SignedRequest> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/webhooks/sign.mjs");
     let output = Command::new("node").arg(script).output();
     let output = output.unwrap_or_else(|error| panic!("node does not run; `make setup` installs it: {error}"));
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "sign.mjs failed; `make setup` installs what it needs: {complaints}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "sign.mjs failed; `make setup` installs its dependencies: {stderr}");
     let written = String::from_utf8(output.stdout).unwrap();
     written.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -4,16 +4,57 @@
 //! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
 //! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
 //! - [`sim_registry`]: SIM swaps requested by users.
+//! - [`access`]: the operator as sandbox projects reach it, for the engine.
 //!
-//! It shares no code with the service, so that it cannot share its misunderstandings. Faults are set for each message
-//! or response, and are deterministic for a seed. Timers use Tokio's clock and dates an injected clock, so that tests
-//! can control both.
+//! Only [`access`] depends on the service. The peers share no code with it, so that they cannot share its
+//! misunderstandings. Faults are set for each message or response, and are deterministic for a seed. Timers use Tokio's
+//! clock and dates an injected clock, so that tests can control both.
 //!
 //! `Debug` masks numbers, texts and passwords; none of them is logged.
 
-mod accept;
+pub mod access;
 pub mod camara;
 pub mod directory;
-mod random;
 pub mod sim_registry;
 pub mod smsc;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::sleep,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Delay after a failed accept or receive.
+const SOCKET_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `stop`, up to `max_connections` at a time; further ones are closed immediately.
+async fn accept_connections<Connection>(
+    listener: TcpListener,
+    max_connections: usize,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    serve: impl Fn(TcpStream) -> Connection,
+) where
+    Connection: Future<Output = ()> + Send + 'static,
+{
+    let permits = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "sandbox accept failed");
+                sleep(SOCKET_RETRY_DELAY).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+        let (stop, connection) = (stop.clone(), serve(stream));
+        tasks.spawn(async move {
+            stop.run_until_cancelled_owned(connection).await;
+            drop(permit);
+        });
+    }
+}

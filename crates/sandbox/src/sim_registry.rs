@@ -2,17 +2,16 @@
 //!
 //! Owners share the simulated numbers, so each owner sees only its own swaps. Kept in bounded memory.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 
 /// The oldest swap of an owner is removed beyond this.
 const MAX_SWAPS_PER_OWNER: usize = 20;
 
-/// Swapped SIMs of all owners.
-#[derive(Default)]
+/// Swapped SIMs of all owners. `Debug` hides the numbers.
+#[derive(Default, derive_more::Debug)]
+#[debug("SimRegistry({} swapped)", self.0.lock().by_owner_and_number.len())]
 pub struct SimRegistry(Mutex<Swaps>);
 
 #[derive(Default)]
@@ -34,7 +33,7 @@ impl SimRegistry {
 
     /// Records a SIM swap at a Unix time in seconds.
     pub fn swap(&self, owner: u128, number: &str, at: i64) {
-        let mut swaps = self.lock();
+        let mut swaps = self.0.lock();
         swaps.sequence += 1;
         let sequence = swaps.sequence;
         swaps.by_owner_and_number.insert((owner, number.to_owned()), Swap { at, sequence });
@@ -48,20 +47,16 @@ impl SimRegistry {
 
     /// Undoes the swap of a number.
     pub fn restore(&self, owner: u128, number: &str) {
-        self.lock().by_owner_and_number.remove(&(owner, number.to_owned()));
+        self.0.lock().by_owner_and_number.remove(&(owner, number.to_owned()));
     }
 
     pub fn swapped_at(&self, owner: u128, number: &str) -> Option<i64> {
-        self.lock().by_owner_and_number.get(&(owner, number.to_owned())).map(|swap| swap.at)
+        self.0.lock().by_owner_and_number.get(&(owner, number.to_owned())).map(|swap| swap.at)
     }
 
     /// Swapped numbers of an owner, with the Unix time of the swap.
     pub fn swapped_numbers(&self, owner: u128) -> Vec<(String, i64)> {
-        self.lock().of_owner(owner).map(|(number, swap)| (number.to_owned(), swap.at)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Swaps> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().of_owner(owner).map(|(number, swap)| (number.to_owned(), swap.at)).collect()
     }
 }
 
@@ -76,13 +71,6 @@ impl Swaps {
         let matching = self.by_owner_and_number.iter().filter(|((owner, _), _)| matches_owner(*owner));
         let oldest = matching.min_by_key(|(_, swap)| swap.sequence).map(|(key, _)| key.clone());
         oldest.and_then(|key| self.by_owner_and_number.remove(&key));
-    }
-}
-
-/// Hides the numbers.
-impl fmt::Debug for SimRegistry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SimRegistry({} swapped)", self.lock().by_owner_and_number.len())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Interoperability of the simulated CAMARA operator with npm `openid-client`, in `e2e/camara/client.mjs`. Requires
 //! node and `make setup`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 use std::{path::Path, process::Stdio, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Interoperability of the simulated number directory with Python's `dnslib`, in `e2e/number_lookup/query.py`. Requires
 //! `make setup`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 use std::path::Path;
 

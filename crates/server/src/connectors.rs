@@ -21,14 +21,15 @@ use ringtrue_operators::{
     client::{CertificateClock, Client, ClientSettings, TlsConfigError},
     header_enrichment::{HeaderEnrichment, HeaderEnrichmentConfig},
     smpp::{self, SmppConfig, SmppCounters, SmppDependencies},
-    sms_http::{self, ValidatedWebhookConfig, Webhook},
+    sms_http::{ValidatedWebhookConfig, Webhook},
 };
 use url::Url;
 
 use crate::config::{CamaraSection, Config, Connector, ConnectorFingerprint, ConnectorSection};
 
 /// Builds connectors without using the network or the database.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ConnectorFactory({base_url})")]
 pub struct ConnectorFactory {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -36,12 +37,6 @@ pub struct ConnectorFactory {
     base_url: String,
     /// Public URL of the header enrichment listener.
     enrichment_url: Option<Url>,
-}
-
-impl std::fmt::Debug for ConnectorFactory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConnectorFactory").field("base_url", &self.base_url).finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -84,14 +79,10 @@ enum PreparedConnector {
     OperatorApi(OperatorRoutes),
 }
 
-/// Validated connectors.
+/// Validated connectors. `Debug` shows only their names.
+#[derive(derive_more::Debug)]
+#[debug("PreparedConnectors({:?})", _0.keys())]
 pub struct PreparedConnectors(BTreeMap<Arc<str>, (ConnectorFingerprint, PreparedConnector)>);
-
-impl std::fmt::Debug for PreparedConnectors {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
 
 impl Connectors {
     pub fn new(engine: &Engine, factory: ConnectorFactory) -> Self {
@@ -135,13 +126,12 @@ impl Connectors {
     /// Inbound SMS by connector and outcome.
     pub fn inbound_counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
         let counters = lock(&self.counters);
-        let smpp_counts = counters.iter().flat_map(|(name, counters)| {
-            smpp::SmppOutcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), counters.get(outcome)))
-        });
+        let smpp_counts = counters
+            .iter()
+            .flat_map(|(name, counters)| counters.counts().map(|(outcome, count)| (Arc::clone(name), outcome, count)));
         let webhooks = self.webhooks.load();
         let webhook_counts = webhooks.iter().flat_map(|(name, webhook)| {
-            sms_http::WebhookOutcome::ALL
-                .map(|outcome| (Arc::clone(name), outcome.as_str(), webhook.counters().get(outcome)))
+            webhook.counters().counts().map(|(outcome, count)| (Arc::clone(name), outcome, count))
         });
         smpp_counts.chain(webhook_counts).collect()
     }
@@ -181,7 +171,7 @@ impl Connectors {
     }
 
     /// Registers routes of connectors with the engine without starting them. Receivers count as in service: only a
-    /// running node can tell otherwise.
+    /// running node knows their actual state.
     pub fn register_without_starting(&self, PreparedConnectors(prepared): &PreparedConnectors) {
         self.set_routes(prepared.values().filter_map(|(_, prepared)| match prepared {
             PreparedConnector::OperatorApi(routes) => Some(routes),
@@ -205,7 +195,7 @@ impl Connectors {
             PreparedConnector::Smpp(config) => {
                 let counters = Arc::clone(lock(&self.counters).entry(Arc::clone(&config.name)).or_default());
                 let dependencies = SmppDependencies {
-                    inbox: Arc::new(self.engine.clone()),
+                    inbox: self.engine.checks.clone(),
                     networks: Arc::clone(self.engine.networks()),
                     clock: self.engine.shared_clock(),
                     entropy: self.engine.shared_entropy(),
@@ -215,7 +205,7 @@ impl Connectors {
             }
             PreparedConnector::OperatorApi(routes) => ConnectorKind::OperatorApi(routes),
             PreparedConnector::Webhook(config) => {
-                let inbox = Arc::new(self.engine.clone());
+                let inbox = self.engine.checks.clone();
                 let webhook = Arc::new(Webhook::from_validated(*config, inbox, self.engine.shared_clock()));
                 // A webhook has no connection state, so its receivers count as in service.
                 self.engine.networks().set_receivers_available(&webhook.name().into(), webhook.receivers(), true);

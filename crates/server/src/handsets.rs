@@ -1,6 +1,6 @@
 //! Simulated handsets of sandbox projects: they send SMS through the sandbox operator, and their SIMs can be swapped.
 
-use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -10,7 +10,7 @@ use ringtrue_domain::{
 use ringtrue_engine::reverse_sms::SmsInstructions;
 use ringtrue_sandbox::{
     sim_registry::SimRegistry,
-    smsc::{Account, FaultScript, SendError, Sms, Smsc},
+    smsc::{FaultScript, QueueAccount, SendError, Sms, Smsc},
 };
 
 /// Delay of automatic replies, if enabled in the project.
@@ -26,10 +26,11 @@ pub struct Handsets {
 }
 
 /// Simulated delivery faults of an SMS. None by default.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
 pub struct SmsFaults {
     pub late_seconds: Option<i64>,
     pub extra_copies: Option<i64>,
+    #[debug(skip)]
     pub spoofed_from: Option<String>,
     pub garbled: bool,
     pub parts: Option<i64>,
@@ -47,13 +48,6 @@ pub enum HandsetError {
     Busy,
     #[error("too many simulated messages in transit for this project or workspace; wait until some are delivered")]
     TooMany,
-}
-
-/// Masked: contains a phone number.
-impl fmt::Debug for SmsFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmsFaults").field("late_seconds", &self.late_seconds).finish_non_exhaustive()
-    }
 }
 
 impl SmsFaults {
@@ -143,6 +137,6 @@ impl Handsets {
 }
 
 /// A simulated SMS only reaches checks of the project that sent it. Projects of a workspace share a part of the queue.
-fn account(project: &Project) -> Account {
-    Account { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
+fn account(project: &Project) -> QueueAccount {
+    QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }

@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use ringtrue_server::{cli, config::Environment};
 
-// Linking the crate replaces `malloc` for the whole process, including SQLite and Rust's system allocator. The crate's
-// own `GlobalAlloc` passes an alignment with every allocation, which misses mimalloc's fast path.
 #[cfg(feature = "mimalloc")]
-use mimalloc as _;
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Several rustls providers may be compiled in; select the process default.

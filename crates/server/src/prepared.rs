@@ -26,7 +26,6 @@ use crate::{
     connectors::{ConnectorFactory, PreparedConnectors},
     listener::Tls,
     number_sources,
-    wiring::engine_settings,
 };
 
 /// Validated parts of a node.
@@ -102,6 +101,25 @@ impl Routing {
         engine.networks().set_ip_locator(Box::new(self.addresses));
         engine.number_lookup().replace(self.sources);
         self.connectors
+    }
+}
+
+/// Engine settings from the configuration.
+pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> EngineSettings {
+    EngineSettings {
+        region: config.region,
+        base_url,
+        rate_limits: config.rate_limits,
+        url_policy: config.callbacks.url_policy(own.hosts, own.loopback_listeners),
+        number_limit: config.number_guard,
+        tenant_limits: config.tenant_limits,
+        courier: config.courier,
+        number_retention: config.retention,
+        discovery_retention: config.discovery_retention,
+        audit_retention: config.audit_retention,
+        number_lookup_cache_capacity: 100_000,
+        request_log_retention: config.keep_requests,
+        max_members_per_workspace: config.max_members,
     }
 }
 

@@ -10,13 +10,7 @@ use async_trait::async_trait;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
-use ringtrue_domain::{
-    lifecycle::ErrorCode,
-    phone::Msisdn,
-    sandbox::{DEFAULT_SIM, RECEIVERS},
-    sim_swap::SimHistory,
-    tenancy::Mode,
-};
+use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, sim_swap::SimHistory, tenancy::Mode};
 use ringtrue_engine::{
     Engine,
     ports::{MonitoredConnector, SimSwapConnector, SimSwapRequest},
@@ -30,9 +24,10 @@ use ringtrue_operators::{
     smpp::{PartOrder, ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
+    access::{DEFAULT_SIM, RECEIVERS, SandboxAccess},
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
     sim_registry::SimRegistry,
-    smsc::{Smsc, SmscConfig},
+    smsc::{Smsc, SmscConfig, SmscObserver},
 };
 use url::Url;
 
@@ -57,7 +52,8 @@ pub struct SandboxOperator {
 }
 
 impl SandboxOperator {
-    pub async fn start(engine: &Engine) -> anyhow::Result<Self> {
+    /// Starts the operator and sets its connectors in `access`.
+    pub async fn start(engine: &Engine, access: &SandboxAccess) -> anyhow::Result<Self> {
         // Random, so that other processes on this machine cannot bind.
         let password = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<6>());
         let smsc = SmscConfig { password: password.clone(), account_tag: Some(PROJECT_TAG), ..SmscConfig::default() };
@@ -78,7 +74,7 @@ impl SandboxOperator {
         let connector = Arc::new(SmppConnector::start(
             config,
             SmppDependencies {
-                inbox: Arc::new(engine.clone()),
+                inbox: engine.checks.clone(),
                 networks: Arc::clone(engine.networks()),
                 clock: engine.shared_clock(),
                 entropy: engine.shared_entropy(),
@@ -87,7 +83,10 @@ impl SandboxOperator {
         ));
         let client = Arc::new(Client::new(&ClientSettings::default())?);
         let sim_registry = Arc::new(SimRegistry::default());
-        let (operator, camara) = start_camara(engine, &client, &sim_registry).await?;
+        let (operator, camara) = start_camara(engine, &client).await?;
+        access.set_silent_connector(camara.clone());
+        let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sim_registry: Arc::clone(&sim_registry) };
+        access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
         let authorize_endpoint = Arc::new(AuthorizeEndpoint { endpoint, client, _operator: Arc::clone(&operator) });
@@ -102,6 +101,10 @@ impl SandboxOperator {
         Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.sim_registry))
     }
 
+    pub fn smsc_observer(&self) -> SmscObserver {
+        self.smsc.observer()
+    }
+
     pub fn monitored_connectors(&self) -> Vec<Arc<dyn MonitoredConnector>> {
         vec![self.connector.clone(), self.camara.clone()]
     }
@@ -114,11 +117,7 @@ impl SandboxOperator {
 }
 
 /// Starts the CAMARA APIs and the connector to them.
-async fn start_camara(
-    engine: &Engine,
-    client: &Arc<Client>,
-    sim_registry: &Arc<SimRegistry>,
-) -> anyhow::Result<(Operator, Arc<Camara>)> {
+async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(Operator, Arc<Camara>)> {
     let redirect_uri = camara_redirect_uri(engine.base_url(), CONNECTOR_NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
@@ -126,7 +125,7 @@ async fn start_camara(
     let issuer = format!("{}/v1/sandbox/operator", engine.base_url());
     let operator = Operator::start(OperatorConfig {
         issuer: Some(issuer.clone()),
-        seal_key: Some(engine.derive_sandbox_operator_key()?),
+        seal_key: Some(engine.node.derive_key("sandbox operator")?),
         authorization_endpoint: Some(format!("{}{AUTHORIZE_PATH}", engine.base_url())),
         clients: vec![
             camara::OAuthClient::new(CONNECTOR_NAME).with_secret(&secret).with_redirect_uri(redirect_uri.as_str()),
@@ -161,11 +160,7 @@ async fn start_camara(
         )
     };
     let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
-    let connector = Arc::new(connector);
-    engine.networks().set_simulated_route(connector.clone());
-    let sims = ProjectSimSwaps { operator: Arc::clone(&connector), sim_registry: Arc::clone(sim_registry) };
-    engine.networks().set_simulated_sim_swap(Arc::new(sims));
-    Ok((operator, connector))
+    Ok((operator, Arc::new(connector)))
 }
 
 /// Overlays a project's own SIM swaps on the operator's responses. Errors of the operator take precedence.

@@ -61,7 +61,7 @@ impl StateFile {
 
     /// Writes the last generation that this node has seen.
     pub async fn write_generation(self: &Arc<Self>, engine: &Engine) {
-        let (file, generation) = (Arc::clone(self), engine.database_generation());
+        let (file, generation) = (Arc::clone(self), engine.node.database_generation());
         let written = tokio::task::spawn_blocking(move || file.write(generation)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(

@@ -1,24 +1,33 @@
 //! Assembles, reloads and stops a node.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use ringtrue_engine::{
-    Engine, EngineDependencies, EngineSettings,
+    Engine, EngineDependencies,
     keys::MasterKey,
     ports::{Clock, Entropy, Store},
 };
-use ringtrue_sandbox::directory::Directory;
-use tokio::net::{TcpListener, TcpSocket};
+use ringtrue_sandbox::{access::SandboxAccess, directory::Directory, smsc::SmscObserver};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::Mutex,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use crate::prepared::OwnEndpoints;
+pub use crate::prepared::{OwnEndpoints, engine_settings};
 use crate::{
-    config::Config,
+    config::{Config, HttpSection},
     connectors::{ConnectorFactory, Connectors},
     handsets::Handsets,
-    http::{self, App, AppState, DocsPages, NetworksCache, ReadinessCache},
+    http::{
+        self,
+        app::{App, AppState, EligibilityBodies},
+    },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
     sandbox_operator::{SandboxAuthorizer, SandboxOperator},
@@ -26,18 +35,14 @@ use crate::{
     telemetry::metrics::Metrics,
 };
 
-pub struct NodeParts {
+#[derive(derive_more::Debug)]
+#[debug("NodeDependencies({config:?})")]
+pub struct NodeDependencies {
     pub config: Config,
     pub store: Arc<dyn Store>,
     pub master: MasterKey,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-}
-
-impl std::fmt::Debug for NodeParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeParts").field("config", &self.config).finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -50,6 +55,8 @@ pub struct RunningNode {
     /// Listener for header enrichment.
     pub enrichment_address: Option<SocketAddr>,
     pub engine: Engine,
+    /// The connectors of sandbox projects.
+    pub sandbox_access: Arc<SandboxAccess>,
     connectors: Arc<Connectors>,
     sandbox: Option<SandboxOperator>,
     /// Number directory of the sandbox operator.
@@ -60,19 +67,12 @@ pub struct RunningNode {
     shutdown: CancellationToken,
 }
 
-#[derive(Clone, Copy)]
-struct Proxies<'a> {
-    trusted: &'a [IpNet],
-    /// Whether they send PROXY protocol headers.
-    proxy_protocol: bool,
-}
-
 /// Fits a burst of new connections while the accept loop is busy.
 const LISTEN_BACKLOG: u32 = 4096;
 
 /// Starts a node. It serves until `shutdown` is cancelled; [`RunningNode::wait_until_stopped`] waits for its end.
-pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
-    let NodeParts { config, store, master, clock, entropy } = parts;
+pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
+    let NodeDependencies { config, store, master, clock, entropy } = dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
     // Opened early: connectors need its address.
@@ -83,35 +83,35 @@ pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Res
     let PreparedNode { tls, ingress_tls, settings, transport, factory, routing } = prepared;
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
-    let engine =
-        Engine::start(EngineDependencies { store, clock, entropy, transport, master_key: master }, settings).await?;
+    let sandbox_access = Arc::new(SandboxAccess::default());
+    let dependencies =
+        EngineDependencies { store, clock, entropy, transport, master_key: master, sandbox: sandbox_access.clone() };
+    let engine = Engine::start(dependencies, settings).await?;
     let state_file = StateFile::for_store(&config.store).map(Arc::new);
-    engine.detect_rollback(state_file.as_ref().and_then(|file| file.read())).await?;
+    engine.node.detect_rollback(state_file.as_ref().and_then(|file| file.read())).await?;
     let connectors = Arc::new(Connectors::new(&engine, factory));
     let prepared = routing.apply_to(&engine);
-    let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
+    let sandbox =
+        if config.sandbox.enabled { Some(SandboxOperator::start(&engine, &sandbox_access).await?) } else { None };
     let directory = start_directory(&config).await?;
     connectors.set_sandbox_reporters(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
-    let app = |trusted_proxies: &[IpNet]| {
+    let app = |trusted_proxies: &[IpNet], proxy_protocol| {
         App::new(AppState {
             engine: engine.clone(),
             metrics: Arc::clone(&metrics),
             connectors: Arc::clone(&connectors),
             handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
             authorizer: sandbox.as_ref().map_or_else(SandboxAuthorizer::default, SandboxOperator::authorizer),
-            trusted_proxies: trusted_proxies.to_vec(),
+            http: HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..config.http.clone() },
             request_log: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),
-            body_timeout: config.http.body_timeout,
-            request_timeout: config.http.request_timeout,
-            idle_timeout: config.http.idle_timeout,
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
-            readiness_cache: ReadinessCache::default(),
-            docs_pages: DocsPages::new(&base_url),
-            networks_cache: NetworksCache::default(),
+            last_ping: Mutex::default(),
+            docs_pages: OnceLock::new(),
+            eligibility_bodies: EligibilityBodies::default(),
         })
     };
     connectors.apply(prepared).await;
@@ -120,27 +120,12 @@ pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Res
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
 
-    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, service: http::HttpService, proxies: Proxies<'_>| {
-        let limits = listener::ListenerLimits {
-            max_connections: config.http.max_connections,
-            max_connections_per_address: config.http.max_connections_per_address,
-            max_connections_per_proxy: config.http.max_connections_per_proxy,
-            header_timeout: config.http.header_timeout,
-            idle_timeout: config.http.idle_timeout,
-            write_timeout: config.http.write_timeout,
-            trusted_proxies: proxies.trusted.to_vec(),
-            proxy_protocol: proxies.proxy_protocol,
-        };
-        let metrics = Arc::clone(&metrics);
-        tasks.spawn(listener::serve(listener, tls, service, limits, metrics, tasks.clone(), shutdown.clone()));
-    };
-    let proxies = Proxies { trusted: &config.http.trusted_proxies, proxy_protocol: config.http.proxy_protocol };
-    let public = app(proxies.trusted);
+    let serve = |listener, tls, service| tasks.spawn(listener::serve(listener, tls, service));
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        serve(listener, None, http::metrics_service(public.clone()), Proxies { proxy_protocol: false, ..proxies });
+        serve(listener, None, http::metrics_service(app(&config.http.trusted_proxies, false)));
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
     let mut ingress_address = None;
@@ -148,14 +133,13 @@ pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Res
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let proxies = Proxies { trusted: &ingress.trusted_proxies, proxy_protocol: ingress.proxy_protocol };
-        serve(listener, ingress_tls, http::ingress_service(app(proxies.trusted)), proxies);
+        let app = app(&ingress.trusted_proxies, ingress.proxy_protocol);
+        serve(listener, ingress_tls, http::sms_webhook_service(app));
     }
     if let (Some(listener), Some(section)) = (enrichment, &config.header_enrichment) {
-        let proxies = Proxies { trusted: &section.trusted_proxies, proxy_protocol: false };
-        serve(listener, None, http::enrichment_service(app(proxies.trusted)), proxies);
+        serve(listener, None, http::enrichment_service(app(&section.trusted_proxies, false)));
     }
-    serve(listener, tls, http::public_service(public), proxies);
+    serve(listener, tls, http::public_service(app(&config.http.trusted_proxies, config.http.proxy_protocol)));
     Ok(RunningNode {
         base_url,
         address,
@@ -163,6 +147,7 @@ pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Res
         ingress_address,
         enrichment_address,
         engine,
+        sandbox_access,
         connectors,
         sandbox,
         directory,
@@ -180,25 +165,6 @@ async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
     started.map(Some).context("the sandbox operator failed to listen on `sandbox.enum_listen` or `sandbox.hlr_listen`")
 }
 
-/// Engine settings from the configuration.
-pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> EngineSettings {
-    EngineSettings {
-        region: config.region,
-        base_url,
-        rate_limits: config.rate_limits,
-        url_policy: config.callbacks.url_policy(own.hosts, own.loopback_listeners),
-        number_limit: config.number_guard,
-        tenant_limits: config.tenant_limits,
-        courier: config.courier,
-        number_retention: config.retention,
-        discovery_retention: config.discovery_retention,
-        audit_retention: config.audit_retention,
-        number_lookup_cache_capacity: 100_000,
-        request_log_retention: config.keep_requests,
-        max_members_per_workspace: config.max_members,
-    }
-}
-
 /// Passes networks, sources and routes to an engine without opening listeners or connections.
 pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
@@ -210,22 +176,32 @@ pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
 }
 
 fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine: &Engine) {
-    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_control_plane_refresh().await });
-    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_heartbeat().await });
-    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_housekeeping().await });
-    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_activity_flush().await });
+    spawn_until_shutdown(
+        tasks,
+        shutdown,
+        engine,
+        |engine| async move { engine.node.run_control_plane_refresh().await },
+    );
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_heartbeat().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_housekeeping().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.activity.run_flush().await });
     let (sweeping, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { sweeping.run_sweeper(until).await });
+    tasks.spawn(async move { sweeping.checks.run_sweeper(until).await });
     let (writing, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { writing.run_request_log_writer(until).await });
+    tasks.spawn(async move { writing.request_log.run_writer(until).await });
     let (looking, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { looking.run_live_feed(until).await });
+    tasks.spawn(async move { looking.live.run(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
     // The courier stops by itself: it finishes deliveries in progress and releases the rest.
     tasks.spawn(async move { courier.run(shutdown).await });
 }
 
 impl RunningNode {
+    /// SMS of the sandbox operator.
+    pub fn smsc_observer(&self) -> Option<SmscObserver> {
+        self.sandbox.as_ref().map(SandboxOperator::smsc_observer)
+    }
+
     /// Reloads certificates, networks, receivers, connectors, number sources and address tables.
     pub async fn reload(&self, config: anyhow::Result<Config>) {
         for tls in &self.certificates {
@@ -282,10 +258,10 @@ impl RunningNode {
         }
         // All checks have concluded and all activity is counted by now.
         self.engine.courier().release_leases().await;
-        if let Err(error) = self.engine.flush_activity().await {
+        if let Err(error) = self.engine.activity.flush().await {
             tracing::warn!(%error, "failed to flush activity counters; counts of the last seconds are lost");
         }
-        self.engine.deregister_node().await;
+        self.engine.node.deregister_node().await;
         if let Some(file) = &self.state_file {
             file.write_generation(&self.engine).await;
         }

@@ -3,9 +3,10 @@
 //!
 //! A second process that is not attacked is measured in turn, so that other load of this machine affects both.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
-#[expect(dead_code, reason = "not all of it is needed here")]
+#[expect(dead_code, reason = "each test target uses a part of it")]
+#[path = "process/deployment.rs"]
 mod deployment;
 
 use std::{
@@ -19,11 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use deployment::{Deployment, Server, client, database::Database};
+use deployment::Deployment;
+use ringtrue_test_support::{WAIT_LIMIT, database::Database, server_process::ServerProcess};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
+    sync::watch,
     task::JoinSet,
+    time::timeout,
 };
 
 /// Slow heads, slow bodies, and clients that do not read. The last are few, as unread data uses memory on both sides.
@@ -76,45 +80,47 @@ impl SlowClient {
 async fn slow_clients_do_not_delay_others() {
     raise_file_limit();
     let (calm, attacked) = (Target::open().await, Target::open().await);
-    let crowd = Arc::new(SlowClients::default());
+    let slow_clients = Arc::new(SlowClients::default());
     let mut attackers = JoinSet::new();
     for (slowness, count) in SLOW_CLIENTS {
         for _ in 0..count {
-            let (crowd, address, start) =
-                (Arc::clone(&crowd), attacked.server.address, slowness.start(&attacked.projects, &attacked.manager));
-            attackers.spawn(async move { crowd.attack(slowness, address, &start).await });
+            let (slow_clients, address, start) = (
+                Arc::clone(&slow_clients),
+                attacked.server.address,
+                slowness.start(&attacked.projects, &attacked.manager),
+            );
+            attackers.spawn(async move { slow_clients.attack(slowness, address, &start).await });
             // Staggered, so that they do not time out at the same time.
             tokio::time::sleep(CONNECT_INTERVAL).await;
         }
     }
     let all = attackers.len();
-    let begun = Instant::now();
-    while crowd.inside() < all * 4 / 5 {
-        assert!(begun.elapsed() < client::WAIT_LIMIT, "{} are in", crowd.inside());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let are_most_connected = |open_connections: &OpenConnections| open_connections.len() >= all * 4 / 5;
+    let connected =
+        timeout(WAIT_LIMIT, slow_clients.open_connections.subscribe().wait_for(are_most_connected)).await.is_ok();
+    assert!(connected, "only {} clients are connected", slow_clients.count());
 
     let (mut before, mut during, mut fewest) = (vec![], vec![], all);
-    let begun = Instant::now();
-    while begun.elapsed() < ATTACK_DURATION || during.len() < 100 {
+    let started_at = Instant::now();
+    while started_at.elapsed() < ATTACK_DURATION || during.len() < 100 {
         before.push(calm.measure_request().await);
         during.push(attacked.measure_request().await);
-        fewest = fewest.min(crowd.inside());
+        fewest = fewest.min(slow_clients.count());
     }
     attackers.shutdown().await;
-    assert!(fewest > all / 2, "{fewest} are no crowd");
-    crowd.assert_closed_in_time();
+    assert!(fewest > all / 2, "only {fewest} clients were connected");
+    slow_clients.assert_closed_in_time();
     // Twice as long, plus a margin for a busy machine that is below every timeout: a client blocked by the attack would
     // wait for one.
-    for (share, slack) in [(50, Duration::from_millis(5)), (99, Duration::from_secs(1))] {
+    for (share, margin) in [(50, Duration::from_millis(5)), (99, Duration::from_secs(1))] {
         let (calm, attacked) = (percentile(&mut before, share), percentile(&mut during, share));
-        assert!(attacked <= calm * 2 + slack, "p{share}: {attacked:?} instead of {calm:?}");
+        assert!(attacked <= calm * 2 + margin, "p{share}: {attacked:?} under attack, {calm:?} without");
     }
 }
 
 /// An idle service.
 struct Target {
-    server: Server,
+    server: ServerProcess,
     manager: String,
     /// Path of project creation.
     projects: String,
@@ -133,19 +139,21 @@ impl Target {
     }
 
     async fn measure_request(&self) -> Duration {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         assert_eq!(self.server.get("/v1/management/workspaces", &self.manager).await.status, 200);
-        begun.elapsed()
+        started_at.elapsed()
     }
 }
+
+type OpenConnections = BTreeMap<usize, (SlowClient, Instant)>;
 
 #[derive(Default)]
 struct SlowClients {
     /// Connection times of connected clients.
-    inside: Mutex<BTreeMap<usize, (SlowClient, Instant)>>,
+    open_connections: watch::Sender<OpenConnections>,
     /// Connection durations of disconnected clients.
-    stays: Mutex<Vec<(SlowClient, Duration)>>,
-    visits: AtomicUsize,
+    durations: Mutex<Vec<(SlowClient, Duration)>>,
+    connection_count: AtomicUsize,
 }
 
 impl SlowClients {
@@ -153,29 +161,31 @@ impl SlowClients {
     async fn attack(&self, slowness: SlowClient, address: SocketAddr, start: &[u8]) {
         loop {
             if let Ok(stream) = connect(slowness, address).await {
-                let (visit, begun) = (self.visits.fetch_add(1, Ordering::SeqCst), Instant::now());
-                self.inside.lock().unwrap().insert(visit, (slowness, begun));
+                let (connection_id, started_at) =
+                    (self.connection_count.fetch_add(1, Ordering::SeqCst), Instant::now());
+                self.open_connections
+                    .send_modify(|open_connections| _ = open_connections.insert(connection_id, (slowness, started_at)));
                 stay(slowness, start, stream).await;
-                self.inside.lock().unwrap().remove(&visit);
-                self.stays.lock().unwrap().push((slowness, begun.elapsed()));
+                self.open_connections.send_modify(|open_connections| _ = open_connections.remove(&connection_id));
+                self.durations.lock().unwrap().push((slowness, started_at.elapsed()));
             }
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
-    fn inside(&self) -> usize {
-        self.inside.lock().unwrap().len()
+    fn count(&self) -> usize {
+        self.open_connections.borrow().len()
     }
 
     fn assert_closed_in_time(&self) {
-        let stays = self.stays.lock().unwrap();
+        let durations = self.durations.lock().unwrap();
         for (slowness, count) in SLOW_CLIENTS {
-            let closed = stays.iter().filter(|(kind, _)| *kind == slowness).count();
+            let closed = durations.iter().filter(|(kind, _)| *kind == slowness).count();
             assert!(closed >= count / 2, "{slowness:?}: only {closed} were closed");
         }
-        let inside = self.inside.lock().unwrap();
-        let so_far = inside.values().map(|(slowness, begun)| (*slowness, begun.elapsed()));
-        for (slowness, stay) in stays.iter().copied().chain(so_far) {
+        let open_connections = self.open_connections.borrow();
+        let so_far = open_connections.values().map(|(slowness, started_at)| (*slowness, started_at.elapsed()));
+        for (slowness, stay) in durations.iter().copied().chain(so_far) {
             assert!(stay <= MAX_CONNECTION_TIME, "{slowness:?}: {stay:?}");
         }
     }

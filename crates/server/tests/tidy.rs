@@ -1,6 +1,6 @@
 //! Invariants of ARCHITECTURE.md that can be tested.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests panic on failure")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,18 @@ use std::{
 const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("axum", &["server", "bench"]),
     // The sandbox operator is an HTTP server, which the service reaches by its socket only.
-    ("hyper", &["server", "operators", "sandbox", "bench"]),
+    ("hyper", &["client", "server", "operators", "sandbox", "bench"]),
     ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
     // Password hashing is a rule of the engine.
     ("argon2", &["engine"]),
-    ("clap", &["server", "bench"]),
     // Only the command line uses terminals.
+    ("clap", &["client", "server", "bench"]),
     ("clap_complete", &["server"]),
+    ("comfy-table", &["client"]),
+    ("rpassword", &["client"]),
     ("rustix", &["server"]),
     ("anyhow", &["server", "bench"]),
 ];
@@ -32,13 +34,18 @@ const FORBIDDEN_IN_DOMAIN: &[&str] = &["tokio", "serde", "serde_json", "async-tr
 /// Permitted dependencies among our crates.
 const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
-    ("engine", &["domain"]),
+    ("callback-signature", &["domain"]),
+    // The API client knows HTTP and JSON, never the engine, the configuration or the database.
+    ("client", &["callback-signature", "domain"]),
+    ("engine", &["callback-signature", "domain"]),
     ("store", &["domain", "engine"]),
     ("smpp", &[]),
     ("operators", &["domain", "engine", "smpp"]),
-    ("sandbox", &["smpp"]),
-    ("server", &["domain", "engine", "operators", "sandbox", "store"]),
-    ("fuzz", &["domain", "engine", "operators", "smpp"]),
+    ("sandbox", &["domain", "engine", "smpp"]),
+    ("server", &["callback-signature", "client", "domain", "engine", "operators", "sandbox", "store"]),
+    // A dev-dependency only.
+    ("test-support", &["domain", "engine", "store"]),
+    ("fuzz", &["callback-signature", "domain", "engine", "operators", "smpp"]),
     ("libfuzzer", &["fuzz"]),
     // samples/rust does not depend on our crates.
     ("rust", &[]),
@@ -115,6 +122,9 @@ fn crates_depend_inwards_only() {
         for dependency in own {
             assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}");
         }
+    }
+    for (name, dependencies) in &dependencies {
+        assert!(!dependencies.contains("ringtrue-test-support"), "{name} must use test-support in tests only");
     }
     let known: BTreeSet<&str> = OWN_DEPENDENCIES.iter().map(|(name, _)| *name).chain(["bench"]).collect();
     let found: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
@@ -203,6 +213,19 @@ fn glossary_terms_exist_in_the_code() {
     }
 }
 
+/// One module chooses between live operators and the simulated one.
+#[test]
+fn use_cases_do_not_distinguish_the_sandbox() {
+    let engine = root().join("crates/engine/src");
+    // Going live, the keys that sign callbacks, and the choice itself.
+    let allowed = ["checks.rs", "keys/key_ring.rs", "operator_access/mod.rs"].map(|name| engine.join(name));
+    for path in files(&engine, &has_extension(&["rs"])).into_iter().filter(|path| !allowed.contains(path)) {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = if path.ends_with("tests.rs") { "" } else { text.split("#[cfg(test)]").next().unwrap_or_default() };
+        assert!(!code.contains("Mode::Sandbox"), "{} must not distinguish sandbox projects", relative(&path));
+    }
+}
+
 #[test]
 fn every_file_has_module_documentation() {
     // Files of a test suite are named after their subject; the main file documents the suite.
@@ -227,12 +250,13 @@ fn no_unfinished_markers() {
 #[test]
 fn public_json_is_defined_in_its_modules_only() {
     for path in rust_files() {
-        let place = relative(&path);
+        let file = relative(&path);
         let defines_json = fs::read_to_string(&path).unwrap().contains(&["derive(Ser", "ialize"].concat());
         // Command line output, stored rows, token claims, and messages to and from operators are not part of the API.
         let permitted = [
             "crates/server/src/http/",
             "crates/server/src/cli/",
+            "crates/client/src/",
             "crates/store/src/",
             "crates/engine/src/tokens",
             "crates/engine/src/callback/",
@@ -241,8 +265,8 @@ fn public_json_is_defined_in_its_modules_only() {
             "crates/sandbox/src/",
         ];
         assert!(
-            !defines_json || permitted.iter().any(|module| place.starts_with(module)),
-            "{place} must not define JSON"
+            !defines_json || permitted.iter().any(|module| file.starts_with(module)),
+            "{file} must not define JSON"
         );
     }
 }

@@ -1,14 +1,9 @@
 //! TLS on the public listener, and certificate reload.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
-
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "not all of it is needed here")]
-mod database;
+#![expect(clippy::unwrap_used, reason = "tests panic on failure")]
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
-use database::Database;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use ringtrue_engine::{
     keys::MasterKey,
@@ -16,9 +11,10 @@ use ringtrue_engine::{
 };
 use ringtrue_server::{
     config::{self, Environment, TlsFiles},
-    wiring::{self, NodeParts, RunningNode},
+    wiring::{self, NodeDependencies, RunningNode},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
+use ringtrue_test_support::database::Database;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName},
@@ -45,18 +41,18 @@ async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken)
     config.store.url = url.clone();
     config.http.tls = Some(TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") });
     let entropy = SystemEntropy::default();
-    let parts = NodeParts {
+    let dependencies = NodeDependencies {
         config,
         store: ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap(),
         master: MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(entropy),
     };
-    wiring::start(parts, shutdown.clone()).await.unwrap()
+    wiring::start(dependencies, shutdown.clone()).await.unwrap()
 }
 
 /// Requests `/livez` over TLS with one trusted certificate. Returns the status line or the handshake error.
-async fn ask(address: SocketAddr, trusted: &CertificateDer<'static>) -> Result<String, String> {
+async fn get_status_line(address: SocketAddr, trusted: &CertificateDer<'static>) -> Result<String, String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -83,17 +79,21 @@ async fn certificate_is_reloaded_without_a_restart() {
     let first = certify(folder.path());
     let node = start(&database, folder.path(), &shutdown).await;
     assert!(node.base_url.starts_with("https://"), "{}", node.base_url);
-    assert_eq!(ask(node.address, &first).await.as_deref(), Ok("HTTP/1.1 200 OK"));
+    assert_eq!(get_status_line(node.address, &first).await.as_deref(), Ok("HTTP/1.1 200 OK"));
 
     let second = certify(folder.path());
-    assert!(ask(node.address, &second).await.is_err(), "not read yet");
-    node.reload(Err(anyhow::anyhow!("there is no file"))).await;
-    assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"));
-    assert!(ask(node.address, &first).await.is_err(), "the old certificate is replaced");
+    assert!(get_status_line(node.address, &second).await.is_err(), "files are only read on reload");
+    node.reload(Err(anyhow::anyhow!("no configuration file"))).await;
+    assert_eq!(get_status_line(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"));
+    assert!(get_status_line(node.address, &first).await.is_err(), "the old certificate is replaced");
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    node.reload(Err(anyhow::anyhow!("there is no file"))).await;
-    assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"), "a broken file changes nothing");
+    node.reload(Err(anyhow::anyhow!("no configuration file"))).await;
+    assert_eq!(
+        get_status_line(node.address, &second).await.as_deref(),
+        Ok("HTTP/1.1 200 OK"),
+        "an invalid key file has no effect"
+    );
 
     shutdown.cancel();
     node.wait_until_stopped().await;
@@ -111,7 +111,7 @@ async fn plain_http_on_the_tls_port_is_rejected() {
     let mut response = vec![];
     let _ = plain.read_to_end(&mut response).await;
     assert!(!response.starts_with(b"HTTP/1.1 200"));
-    assert_eq!(ask(node.address, &certificate).await.as_deref(), Ok("HTTP/1.1 200 OK"));
+    assert_eq!(get_status_line(node.address, &certificate).await.as_deref(), Ok("HTTP/1.1 200 OK"));
     shutdown.cancel();
     node.wait_until_stopped().await;
 }

@@ -1,6 +1,6 @@
 //! User data of a message: text octets and concatenation segment, from `short_message` or `message_payload`.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use crate::{
     pdu::{DataSm, EsmClass, ShortMessage, Tlvs},
@@ -8,28 +8,18 @@ use crate::{
     udh::{self, MalformedUdh, Segment},
 };
 
-/// Text octets of a message without the UDH, and its segment of a concatenated message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Text octets of a message without the UDH, and its segment of a concatenated message. `Debug` shows the length of the
+/// text, never the text.
+#[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 pub struct MessageContent<'a> {
     pub data_coding: DataCoding,
+    #[debug("{}", octets.len())]
     pub octets: &'a [u8],
     /// Padding bits between the UDH and the first packed septet.
     pub fill_bits: u8,
     pub segment: Option<Segment>,
     /// Set if the UDH is malformed; `octets` is then a best guess at the text.
     pub udh_error: Option<MalformedUdh>,
-}
-
-/// Shows the length of the text, never the text.
-impl fmt::Debug for MessageContent<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageContent")
-            .field("data_coding", &self.data_coding)
-            .field("octets", &self.octets.len())
-            .field("segment", &self.segment)
-            .field("udh_error", &self.udh_error)
-            .finish()
-    }
 }
 
 impl MessageContent<'_> {

@@ -8,7 +8,7 @@
 //!
 //! Octets are concatenated before they are decoded, because some senders split within a character.
 
-use std::{collections::HashMap, fmt, ops::Add, time::Duration};
+use std::{collections::HashMap, ops::Add, time::Duration};
 
 use thiserror::Error;
 
@@ -63,18 +63,12 @@ pub enum ReassemblyError {
 }
 
 /// A complete message.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct ConcatenatedMessage<I> {
     /// Time of the first received part, which need not be part 1.
     pub first_seen: I,
+    #[debug(skip)]
     coding_runs: Vec<(DataCoding, Vec<u8>)>,
-}
-
-impl<I: fmt::Debug> fmt::Debug for ConcatenatedMessage<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets: usize = self.coding_runs.iter().map(|(_, octets)| octets.len()).sum();
-        f.debug_struct("ConcatenatedMessage").field("first_seen", &self.first_seen).field("octets", &octets).finish()
-    }
 }
 
 impl<I> ConcatenatedMessage<I> {
@@ -112,17 +106,12 @@ struct IncompleteMessage<I> {
     parts: Vec<StoredPart>,
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, derive_more::Debug)]
+#[debug("StoredPart({sequence}, {data_coding:?}, {} octets)", octets.len())]
 struct StoredPart {
     sequence: u8,
     data_coding: DataCoding,
     octets: Vec<u8>,
-}
-
-impl fmt::Debug for StoredPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredPart({}, {:?}, {} octets)", self.sequence, self.data_coding, self.octets.len())
-    }
 }
 
 impl StoredPart {

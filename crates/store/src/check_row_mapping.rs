@@ -12,7 +12,8 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, NewCheck, StoreError, UsageDelta,
+    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, RedirectSession, RedirectSessionRecord,
+    SealedVerdict, StoreError, TokenHash,
 };
 
 use crate::row::{Row, RowReader};
@@ -31,7 +32,7 @@ pub(crate) fn check_from_row(row: Row) -> Result<AnyCheck, StoreError> {
 }
 
 /// Reads a check, and returns the reader for the columns after it.
-pub(crate) fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError> {
+fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError> {
     let mut row = row.reader("checks");
     let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
     let (created_at, expires_at) = (row.instant("created_at")?, row.instant("expires_at")?);
@@ -85,6 +86,29 @@ pub(crate) fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader),
     Ok((check, row))
 }
 
+/// Columns of a redirect session, read after those of its check.
+macro_rules! redirect_session_columns {
+    () => {
+        "redirect_sessions.input, redirect_sessions.code_hash, redirect_sessions.verdict, redirect_sessions.wrong_codes"
+    };
+}
+pub(crate) use redirect_session_columns;
+
+/// Reads a check and its redirect session, and returns the reader for the columns after them.
+pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionRecord, RowReader), StoreError> {
+    let (check, mut row) = check_and_rest_from_row(row)?;
+    let Some(input) = row.bytes_or_null("input")?.map(Sealed) else {
+        return Ok((RedirectSessionRecord { check, session: None }, row));
+    };
+    let verdict = match (row.digest_or_null("code_hash")?, row.bytes_or_null("verdict")?) {
+        (Some(code), Some(verdict)) => Some(SealedVerdict { code_hash: TokenHash(code), verdict: Sealed(verdict) }),
+        (None, None) => None,
+        _ => return Err(row.corrupt("verdict", "requires a code hash")),
+    };
+    let session = RedirectSession { input, verdict, wrong_codes: row.count("wrong_codes")? };
+    Ok((RedirectSessionRecord { check, session: Some(session) }, row))
+}
+
 /// The first open check, or the first check if none is open. An SMS may contain an old code besides the new one.
 pub(crate) fn prefer_open_check(
     checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
@@ -106,13 +130,9 @@ fn minutes(row: &mut RowReader, column: &'static str) -> Result<Option<u32>, Sto
 }
 
 fn claimed_number(row: &mut RowReader) -> Result<Option<ClaimedNumber>, StoreError> {
-    let hash = row.bytes_or_null("number_hash")?;
-    match (hash, row.parsed_or_null("number_tail")?) {
+    match (row.digest_or_null("number_hash")?, row.parsed_or_null("number_tail")?) {
         (None, _) => Ok(None),
-        (Some(hash), Some(tail)) => {
-            let hash = hash.try_into().map_err(|_| row.corrupt("number_hash", "not 32 bytes"))?;
-            Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail }))
-        }
+        (Some(hash), Some(tail)) => Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail })),
         (Some(_), None) => Err(row.corrupt("number_tail", "missing for a number hash")),
     }
 }
@@ -134,15 +154,10 @@ pub(crate) fn leased_callback_from_row(row: Row) -> Result<LeasedCallback, Store
         product: row.parsed("product")?,
         url: Sealed(row.bytes("url")?),
         body: Sealed(row.bytes("body")?),
-        failed_attempts: count(&mut row, "failed_attempts")?,
-        earlier_attempts: count(&mut row, "earlier_attempts")?,
+        failed_attempts: row.count("failed_attempts")?,
+        earlier_attempts: row.count("earlier_attempts")?,
         mode: row.parsed("mode")?,
     })
-}
-
-fn count(row: &mut RowReader, column: &str) -> Result<u32, StoreError> {
-    let attempts = row.int(column)?;
-    u32::try_from(attempts).map_err(|_| row.corrupt(column, "not a count"))
 }
 
 macro_rules! callback_columns {
@@ -193,7 +208,7 @@ pub(crate) use attempt_columns;
 pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError> {
     let mut row = row.reader("callback_attempts");
     row.uuid("check_id")?;
-    let number = count(&mut row, "attempt")?;
+    let number = row.count("attempt")?;
     let log = AttemptLog {
         started_at: row.instant("started_at")?,
         ended_at: row.instant("ended_at")?,
@@ -210,16 +225,4 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
 /// Whether checks of a product have a redirect session while they are open.
 pub(crate) fn has_redirect_session(product: Product) -> bool {
     matches!(product, Product::SecureSna | Product::Discovery)
-}
-
-pub(crate) fn new_check_usage(new: &NewCheck) -> UsageDelta {
-    UsageDelta {
-        project: new.check.project,
-        product: new.check.product,
-        at: new.check.created_at,
-        status: CheckStatus::Accepted,
-        matched: None,
-        network: new.check.network.clone(),
-        delta: 1,
-    }
 }

@@ -4,8 +4,8 @@
 //! the row mapping (`row_mapping`, `check_row_mapping`), filters (`filter`) and migrations (`migration`). The rest is
 //! in `sqlite` and `postgres`. One contract test suite runs against both.
 //!
-//! Data-plane writes use group commit: calls that arrive while a transaction commits share the next one. In
-//! `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`); in `SQLite` all writes go through one
+//! Frequent operations (`operation`) use group commit: calls that arrive while a transaction commits share the next one.
+//! In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`); in `SQLite` all writes go through one
 //! writer thread. A call returns only after its transaction is durable.
 //!
 //! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::StoreError) when the
@@ -16,12 +16,11 @@ mod check_row_mapping;
 mod driver;
 mod filter;
 mod migration;
-mod number_limit;
+mod operation;
 mod postgres;
 mod queries;
 mod row;
 mod row_mapping;
-mod span_filter;
 mod sqlite;
 mod time_span;
 mod url;
@@ -35,13 +34,14 @@ pub use migration::{MigrateError, SchemaState};
 pub use url::{InvalidStoreUrl, StoreUrl};
 
 use queries::SqlStore;
-use url::Address;
+use url::StoreAddress;
 
 /// Resources of a store. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: connections for transactions that are not batched. The store opens up to 24 more, for batches,
-    /// lists and the node itself.
+    /// `PostgreSQL`: connections for transactions that are not batched. The store opens up to 15 more: 10 for batches,
+    /// 2 for lists, 2 reserved for the node itself, and 1 for notifications. With [`searches`](Self::searches), a node
+    /// opens 24 by default.
     pub connections: usize,
     /// `SQLite`: reader threads. The store starts three more, for lists and the node itself.
     pub readers: usize,
@@ -67,7 +67,7 @@ pub enum OpenError {
     Behind { missing: Vec<String> },
     #[error("the database was migrated by a newer release of Ringtrue ({}): run that release, or restore a backup", .names.join(", "))]
     Unknown { names: Vec<String> },
-    #[error("the database was migrated with a different content of {}: no release of Ringtrue wrote it", .names.join(", "))]
+    #[error("applied migrations differ from those of this release: {}; the database was modified or belongs to an unofficial build", .names.join(", "))]
     Altered { names: Vec<String> },
 }
 
@@ -83,24 +83,24 @@ pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
         SchemaState::Altered { names } => return Err(OpenError::Altered { names }),
     }
     Ok(match &url.0 {
-        Address::Sqlite(path) => Arc::new(SqlStore::new(sqlite::Sqlite::open(path, options).await?)),
-        Address::Postgres(address) => Arc::new(SqlStore::new(postgres::Postgres::open(address, options)?)),
+        StoreAddress::Sqlite(path) => Arc::new(SqlStore::new(sqlite::Sqlite::open(path, options).await?)),
+        StoreAddress::Postgres(address) => Arc::new(SqlStore::new(postgres::Postgres::open(address, options)?)),
     })
 }
 
 /// Checks the certificate files that a URL names. Does not open the database.
 pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     match &url.0 {
-        Address::Sqlite(_) => Ok(()),
-        Address::Postgres(address) => postgres::check_files(address),
+        StoreAddress::Sqlite(_) => Ok(()),
+        StoreAddress::Postgres(address) => postgres::check_files(address),
     }
 }
 
 /// Compares the schema of a database with the one that this binary was built for. Changes nothing.
 pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     match &url.0 {
-        Address::Sqlite(path) => sqlite::schema_state(path.clone()).await,
-        Address::Postgres(address) => postgres::schema_state(address).await,
+        StoreAddress::Sqlite(path) => sqlite::schema_state(path.clone()).await,
+        StoreAddress::Postgres(address) => postgres::schema_state(address).await,
     }
 }
 
@@ -108,7 +108,7 @@ pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
 /// Creates a missing `SQLite` file, readable only by its owner.
 pub async fn migrate(url: &StoreUrl, now: Timestamp) -> Result<Vec<&'static str>, MigrateError> {
     match &url.0 {
-        Address::Sqlite(path) => sqlite::migrate(path.clone(), now).await,
-        Address::Postgres(address) => postgres::migrate(address, now).await,
+        StoreAddress::Sqlite(path) => sqlite::migrate(path.clone(), now).await,
+        StoreAddress::Postgres(address) => postgres::migrate(address, now).await,
     }
 }

@@ -128,7 +128,7 @@ pub enum MigrateError {
     Database(#[from] StoreError),
     #[error("the database was migrated by a newer release of Ringtrue ({}): run that release, or restore a backup", .names.join(", "))]
     Unknown { names: Vec<String> },
-    #[error("the database was migrated with a different content of {}: no release of Ringtrue wrote it", .names.join(", "))]
+    #[error("applied migrations differ from those of this release: {}; the database was modified or belongs to an unofficial build", .names.join(", "))]
     Altered { names: Vec<String> },
     #[error("migration {name} failed and was rolled back: {cause}")]
     Failed { name: &'static str, cause: StoreError },

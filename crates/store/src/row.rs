@@ -1,15 +1,76 @@
-//! Reads the columns of a row, in order, into domain types.
+//! Values of parameters and columns, and the reading of rows, column by column, into domain types.
 //!
 //! An invalid column becomes [`StoreError::CorruptRow`], which names the table, the row and the column.
 
 use std::{fmt, str::FromStr, vec};
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_domain::{
+    account::{AccountId, InvitationId},
+    lifecycle::{CheckId, NumberHash, Sealed},
+    network::NetworkId,
+    tenancy::{ProjectId, WorkspaceId},
+};
+use ringtrue_engine::ports::{CodeHash, KeyId, NodeId, StoreError, TokenHash};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::driver::Value;
+/// A parameter of a statement, or a column of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Uuid(Uuid),
+}
+
+/// The parameters of a statement, in order.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { &[$($crate::row::Value::from($value)),*] };
+}
+pub(crate) use values;
+
+macro_rules! value_from {
+    ($($value:ident: $type:ty => $column:expr;)*) => {
+        $(impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                $column
+            }
+        })*
+    };
+}
+
+value_from! {
+    value: bool => Value::Bool(value);
+    value: i64 => Value::Int(value);
+    value: &str => Value::Text(value.to_owned());
+    value: String => Value::Text(value);
+    value: &[u8] => Value::Bytes(value.to_vec());
+    value: [u8; 32] => Value::Bytes(value.to_vec());
+    value: Uuid => Value::Uuid(value);
+    id: AccountId => Value::Uuid(id.0);
+    id: InvitationId => Value::Uuid(id.0);
+    id: WorkspaceId => Value::Uuid(id.0);
+    id: ProjectId => Value::Uuid(id.0);
+    id: CheckId => Value::Uuid(id.0);
+    id: KeyId => Value::Uuid(id.0);
+    id: NodeId => Value::Uuid(id.0);
+    hash: NumberHash => hash.0.into();
+    hash: CodeHash => hash.0.into();
+    hash: TokenHash => hash.0.into();
+    sealed: &Sealed => sealed.0.as_slice().into();
+    network: &NetworkId => network.as_str().into();
+    // Whole milliseconds since 1970.
+    at: Timestamp => Value::Int(at.as_millisecond());
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
 
 /// One result row.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +105,10 @@ impl RowReader {
         }
     }
 
+    pub(crate) fn int_or_null(&mut self, column: &str) -> Result<Option<i64>, StoreError> {
+        self.or_null(|row| row.int(column))
+    }
+
     pub(crate) fn boolean(&mut self, column: &str) -> Result<bool, StoreError> {
         match self.next() {
             Value::Bool(boolean) => Ok(boolean),
@@ -52,33 +117,21 @@ impl RowReader {
         }
     }
 
-    pub(crate) fn int_or_null(&mut self, column: &str) -> Result<Option<i64>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Int(number) => Ok(Some(number)),
-            other => Err(self.unexpected(column, "a number", &other)),
-        }
-    }
-
     pub(crate) fn boolean_or_null(&mut self, column: &str) -> Result<Option<bool>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Bool(boolean) => Ok(Some(boolean)),
-            Value::Int(number @ (0 | 1)) => Ok(Some(number == 1)),
-            other => Err(self.unexpected(column, "a boolean", &other)),
-        }
+        self.or_null(|row| row.boolean(column))
     }
 
+    /// `PostgreSQL` has a UUID type; `SQLite` stores 16 bytes.
     pub(crate) fn uuid(&mut self, column: &str) -> Result<Uuid, StoreError> {
-        let value = self.next();
-        self.as_uuid(column, value)
+        match self.next() {
+            Value::Uuid(id) => Ok(id),
+            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(|_| self.corrupt(column, "not a UUID")),
+            other => Err(self.unexpected(column, "a UUID", &other)),
+        }
     }
 
     pub(crate) fn uuid_or_null(&mut self, column: &str) -> Result<Option<Uuid>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            value => self.as_uuid(column, value).map(Some),
-        }
+        self.or_null(|row| row.uuid(column))
     }
 
     pub(crate) fn text(&mut self, column: &str) -> Result<String, StoreError> {
@@ -89,11 +142,7 @@ impl RowReader {
     }
 
     pub(crate) fn text_or_null(&mut self, column: &str) -> Result<Option<String>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Text(text) => Ok(Some(text)),
-            other => Err(self.unexpected(column, "text", &other)),
-        }
+        self.or_null(|row| row.text(column))
     }
 
     pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, StoreError> {
@@ -104,16 +153,16 @@ impl RowReader {
     }
 
     pub(crate) fn bytes_or_null(&mut self, column: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Bytes(bytes) => Ok(Some(bytes)),
-            other => Err(self.unexpected(column, "bytes", &other)),
-        }
+        self.or_null(|row| row.bytes(column))
     }
 
     pub(crate) fn digest(&mut self, column: &str) -> Result<[u8; 32], StoreError> {
         let bytes = self.bytes(column)?;
         bytes.try_into().map_err(|_| self.corrupt(column, "not 32 bytes"))
+    }
+
+    pub(crate) fn digest_or_null(&mut self, column: &str) -> Result<Option<[u8; 32]>, StoreError> {
+        self.or_null(|row| row.digest(column))
     }
 
     pub(crate) fn instant(&mut self, column: &str) -> Result<Timestamp, StoreError> {
@@ -122,13 +171,12 @@ impl RowReader {
     }
 
     pub(crate) fn instant_or_null(&mut self, column: &str) -> Result<Option<Timestamp>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Int(millis) => {
-                Timestamp::from_millisecond(millis).map(Some).map_err(|_| self.corrupt(column, "not an instant"))
-            }
-            other => Err(self.unexpected(column, "an instant", &other)),
-        }
+        self.or_null(|row| row.instant(column))
+    }
+
+    pub(crate) fn count(&mut self, column: &str) -> Result<u32, StoreError> {
+        let count = self.int(column)?;
+        u32::try_from(count).map_err(|_| self.corrupt(column, "not a count"))
     }
 
     pub(crate) fn parsed<T>(&mut self, column: &str) -> Result<T, StoreError>
@@ -143,8 +191,7 @@ impl RowReader {
     where
         T: FromStr<Err: fmt::Display>,
     {
-        let Some(text) = self.text_or_null(column)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|problem| self.corrupt(column, problem))
+        self.or_null(|row| row.parsed(column))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Result<T, StoreError> {
@@ -168,13 +215,12 @@ impl RowReader {
         self.rest.next().unwrap_or(Value::Null)
     }
 
-    /// `PostgreSQL` has a UUID type; `SQLite` stores 16 bytes.
-    fn as_uuid(&self, column: &str, value: Value) -> Result<Uuid, StoreError> {
-        match value {
-            Value::Uuid(id) => Ok(id),
-            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(|_| self.corrupt(column, "not a UUID")),
-            other => Err(self.unexpected(column, "a UUID", &other)),
+    fn or_null<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+        if matches!(self.rest.as_slice(), [] | [Value::Null, ..]) {
+            self.next();
+            return Ok(None);
         }
+        read(self).map(Some)
     }
 
     /// Names the type of the value, never the value itself.

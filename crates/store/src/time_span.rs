@@ -63,12 +63,12 @@ impl Span {
         min_id_at(self.to)
     }
 
-    /// The name of the hour or day at the start of the span.
+    /// Key of the hour or day counter that contains the start of the span.
     pub(crate) fn start_period_name(self, length: i64) -> String {
         period_name(self.from, length)
     }
 
-    /// The name of the hour or day at the end of the span.
+    /// Key of the hour or day counter that contains the end of the span, such as `2026-11-15T13` or `2026-11-15`.
     pub(crate) fn end_period_name(self, length: i64) -> String {
         period_name(self.to, length)
     }

@@ -9,11 +9,12 @@ use std::{
 use tokio_postgres::config::{Config, Host, SslMode};
 
 /// The URL of a database. `Display` and `Debug` omit the password.
-#[derive(Clone)]
-pub struct StoreUrl(pub(crate) Address);
+#[derive(Clone, derive_more::Debug)]
+#[debug("StoreUrl({self})")]
+pub struct StoreUrl(pub(crate) StoreAddress);
 
 #[derive(Clone)]
-pub(crate) enum Address {
+pub(crate) enum StoreAddress {
     Sqlite(PathBuf),
     Postgres(Box<PostgresAddress>),
 }
@@ -21,12 +22,12 @@ pub(crate) enum Address {
 #[derive(Clone)]
 pub(crate) struct PostgresAddress {
     pub config: Config,
-    pub tls: Tls,
+    pub tls: PostgresTls,
 }
 
 /// TLS of a `PostgreSQL` connection. The server's certificate is always verified, including its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Tls {
+pub(crate) enum PostgresTls {
     Off,
     /// Trusts the certificates of this file, or else of the system.
     On {
@@ -39,8 +40,8 @@ impl StoreUrl {
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Option<Self> {
         match &mut self.0 {
-            Address::Sqlite(_) => None,
-            Address::Postgres(address) => {
+            StoreAddress::Sqlite(_) => None,
+            StoreAddress::Postgres(address) => {
                 address.config.password(password);
                 Some(self)
             }
@@ -49,8 +50,8 @@ impl StoreUrl {
 
     pub fn sqlite_path(&self) -> Option<&Path> {
         match &self.0 {
-            Address::Sqlite(path) => Some(path),
-            Address::Postgres(_) => None,
+            StoreAddress::Sqlite(path) => Some(path),
+            StoreAddress::Postgres(_) => None,
         }
     }
 }
@@ -83,13 +84,13 @@ impl FromStr for StoreUrl {
             let is_file_path =
                 !path.is_empty() && !path.starts_with(':') && !path.ends_with('/') && !path.contains('\0');
             return if is_file_path {
-                Ok(StoreUrl(Address::Sqlite(PathBuf::from(path))))
+                Ok(StoreUrl(StoreAddress::Sqlite(PathBuf::from(path))))
             } else {
                 Err(InvalidStoreUrl::SqlitePath)
             };
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return parse_postgres_url(text).map(|address| StoreUrl(Address::Postgres(Box::new(address))));
+            return parse_postgres_url(text).map(|address| StoreUrl(StoreAddress::Postgres(Box::new(address))));
         }
         Err(InvalidStoreUrl::Scheme)
     }
@@ -107,16 +108,16 @@ fn parse_postgres_url(text: &str) -> Result<PostgresAddress, InvalidStoreUrl> {
         }
     }
     let tls = match (mode, root_certificates) {
-        (None | Some("disable"), None) => Tls::Off,
+        (None | Some("disable"), None) => PostgresTls::Off,
         (None | Some("disable"), Some(_)) => return Err(InvalidStoreUrl::RootCertificateWithoutTls),
-        (Some("require" | "verify-full"), root_certificates) => Tls::On { root_certificates },
+        (Some("require" | "verify-full"), root_certificates) => PostgresTls::On { root_certificates },
         (Some(_), _) => return Err(InvalidStoreUrl::SslMode),
     };
     let mut config: Config = format!("{base}?{}", others.join("&")).parse().map_err(|_| InvalidStoreUrl::Postgres)?;
     if config.get_hosts().is_empty() || config.get_dbname().is_none_or(str::is_empty) {
         return Err(InvalidStoreUrl::PostgresIncomplete);
     }
-    config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
+    config.ssl_mode(if tls == PostgresTls::Off { SslMode::Disable } else { SslMode::Require });
     Ok(PostgresAddress { config, tls })
 }
 
@@ -140,8 +141,8 @@ fn percent_decode(text: &str) -> Result<String, InvalidStoreUrl> {
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Address::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Address::Postgres(address) => {
+            StoreAddress::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            StoreAddress::Postgres(address) => {
                 let config = &address.config;
                 f.write_str("postgres://")?;
                 if let Some(user) = config.get_user() {
@@ -164,12 +165,6 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-impl fmt::Debug for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreUrl({self})")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +177,7 @@ mod tests {
     fn with_password_replaces_the_password() {
         for url in ["postgres://ann@db/ringtrue", "postgres://ann:old@db/ringtrue"] {
             let url = url.parse::<StoreUrl>().unwrap().with_password("p@ss").unwrap();
-            let Address::Postgres(address) = &url.0 else { panic!("{url}") };
+            let StoreAddress::Postgres(address) = &url.0 else { panic!("{url}") };
             assert_eq!(address.config.get_password(), Some(b"p@ss".as_slice()));
         }
         assert!("sqlite:ringtrue.db".parse::<StoreUrl>().unwrap().with_password("p@ss").is_none());
@@ -233,16 +228,16 @@ mod tests {
     #[test]
     fn tls_is_set_by_url_options() {
         for (query, expected) in [
-            ("", Tls::Off),
-            ("?sslmode=disable", Tls::Off),
-            ("?sslmode=require", Tls::On { root_certificates: None }),
+            ("", PostgresTls::Off),
+            ("?sslmode=disable", PostgresTls::Off),
+            ("?sslmode=require", PostgresTls::On { root_certificates: None }),
             (
                 "?sslmode=verify-full&sslrootcert=/etc/my%20ca.pem",
-                Tls::On { root_certificates: Some("/etc/my ca.pem".into()) },
+                PostgresTls::On { root_certificates: Some("/etc/my ca.pem".into()) },
             ),
         ] {
             let url: StoreUrl = format!("postgres://host/db{query}").parse().unwrap();
-            let Address::Postgres(address) = url.0 else { panic!("{query}") };
+            let StoreAddress::Postgres(address) = url.0 else { panic!("{query}") };
             assert_eq!(address.tls, expected, "{query}");
         }
     }

@@ -1,6 +1,6 @@
 //! Values stored with a check: the caller's reference, hashed numbers, sealed bytes.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use crate::phone::NumberTail;
 
@@ -39,24 +39,14 @@ impl FromStr for Reference {
 }
 
 /// A keyed hash of a phone number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
+#[debug("NumberHash(…)")]
 pub struct NumberHash(pub [u8; 32]);
 
-impl fmt::Debug for NumberHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NumberHash(…)")
-    }
-}
-
 /// Bytes encrypted with a seal key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Sealed({} bytes)", self.0.len())]
 pub struct Sealed(pub Vec<u8>);
-
-impl fmt::Debug for Sealed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealed({} bytes)", self.0.len())
-    }
-}
 
 /// The number that a check verifies, as it is stored. Erased when the retention period ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub enum Lifecycle<V> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenState {
     Accepted,
-    /// The end-user has begun: an SMS without a valid code arrived, or the device was redirected.
+    /// The end-user has started: an SMS without a valid code arrived, or the device was redirected.
     Pending {
         since: Timestamp,
     },

@@ -14,7 +14,8 @@ pub use directory::{DirectoryError, NetworkDirectory, PoolScope, ReceiverPool};
 /// PLMN id of a mobile network: MCC (three digits) and MNC (two or three digits).
 ///
 /// Stored inline, because lookups copy it.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
+#[debug("NetworkId({})", self.as_str())]
 pub struct NetworkId {
     /// ASCII; the last byte is zero if there are five digits.
     digits: [u8; 6],
@@ -31,12 +32,6 @@ impl NetworkId {
 impl fmt::Display for NetworkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for NetworkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NetworkId({self})")
     }
 }
 

@@ -4,8 +4,6 @@
 //! case, spaces and dashes, reads `O` as zero and `I` and `L` as one, and skips other text. It returns candidates; the
 //! engine looks up their hashes.
 
-use std::fmt;
-
 /// Crockford's base 32: no I, L, O or U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 10;
@@ -14,7 +12,9 @@ const MAX_TEXT_CHARS: usize = 480;
 const MAX_CANDIDATES: usize = 32;
 
 /// Ten symbols, fifty bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
+// Masked: the code concludes the check.
+#[debug("Code(…)")]
 pub struct SmsCode([u8; LENGTH]);
 
 impl SmsCode {
@@ -28,13 +28,6 @@ impl SmsCode {
 
     fn from_symbols(symbols: &[u8]) -> Option<Self> {
         symbols.try_into().ok().map(SmsCode)
-    }
-}
-
-/// Masked: the code concludes the check.
-impl fmt::Debug for SmsCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Code(…)")
     }
 }
 

@@ -1,6 +1,6 @@
 //! SMS received from operators.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -43,27 +43,15 @@ impl SmsOrigin {
     }
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct InboundSms {
     pub origin: SmsOrigin,
     /// Name of the connector that received it.
     pub connector: Arc<str>,
     pub from: SmsSender,
     pub to: Msisdn,
+    /// Masked: contains a code.
+    #[debug("{} characters", text.chars().count())]
     pub text: String,
     pub received_at: Timestamp,
-}
-
-/// Masked: the text contains a code.
-impl fmt::Debug for InboundSms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboundSms")
-            .field("origin", &self.origin)
-            .field("connector", &self.connector)
-            .field("from", &self.from)
-            .field("to", &self.to)
-            .field("characters", &self.text.chars().count())
-            .field("received_at", &self.received_at)
-            .finish()
-    }
 }

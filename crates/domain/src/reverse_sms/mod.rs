@@ -12,9 +12,7 @@ pub use link::{Platform, sms_link};
 
 use crate::{
     lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, ErrorCode, NumberHash, Verdict},
-    sandbox::SandboxScript,
     search::{Field, FieldKind},
-    tenancy::Mode,
 };
 
 /// Whether the SMS came from the claimed number.
@@ -64,30 +62,15 @@ pub enum HashedSender {
 impl Check<SenderMatch> {
     /// Concludes the check by an SMS with its code.
     ///
-    /// An SMS at or after the deadline expires the check, even if the sweeper has not run. `None`: the script of the
-    /// simulated number ignores the SMS.
-    pub fn evaluate_sms(
-        self,
-        from: HashedSender,
-        at: Timestamp,
-    ) -> Result<Option<Concluded<SenderMatch>>, AlreadyConcluded> {
-        let script = match (self.mode, self.claimed) {
-            (Mode::Sandbox, Some(claimed)) => Some(SandboxScript::of(claimed.tail)),
-            _ => None,
-        };
-        let outcome = match (script, from) {
-            (Some(SandboxScript::Silence), _) => return Ok(None),
-            (Some(SandboxScript::OperatorFault), _) | (_, HashedSender::Unattributed) => {
-                CheckOutcome::Error(ErrorCode::InternalError)
-            }
-            (Some(SandboxScript::Odd | SandboxScript::OperatorTimeout), _) => {
-                CheckOutcome::Completed(SenderMatch(false))
-            }
-            (_, HashedSender::Number(sender)) => {
+    /// An SMS at or after the deadline expires the check, even if the sweeper has not run.
+    pub fn evaluate_sms(self, from: HashedSender, at: Timestamp) -> Result<Concluded<SenderMatch>, AlreadyConcluded> {
+        let outcome = match from {
+            HashedSender::Unattributed => CheckOutcome::Error(ErrorCode::InternalError),
+            HashedSender::Number(sender) => {
                 CheckOutcome::Completed(SenderMatch(self.claimed.is_some_and(|claimed| claimed.hash == sender)))
             }
         };
-        self.conclude_unless_expired(outcome, at).map(Some)
+        self.conclude_unless_expired(outcome, at)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of search expressions, for API clients.
 
-use super::lexer::Operator;
+use super::lexer::ComparisonOperator;
 use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS};
 
 /// Maximum length of quoted input in a message.
@@ -64,18 +64,18 @@ pub(super) enum Reason {
         filterable: &'static [Field],
     },
     #[error("`{}` does not apply to `{}`", operator.symbol(), field.name)]
-    OperatorDoesNotApply { operator: Operator, field: &'static Field },
+    OperatorDoesNotApply { operator: ComparisonOperator, field: &'static Field },
     #[error("`{}` takes one value", .0.symbol())]
-    TakesOneValue(Operator),
-    #[error("not a value of `{}`", field.name)]
+    TakesOneValue(ComparisonOperator),
+    #[error("invalid value for `{}`", field.name)]
     NotAKeyword { field: &'static Field, allowed: &'static [&'static str] },
-    #[error("not a value of `{}`", .0.name)]
+    #[error("invalid value for `{}`", .0.name)]
     NotABoolean(&'static Field),
-    #[error("not a value of `{}`", .0.name)]
+    #[error("invalid value for `{}`", .0.name)]
     NotAnInstant(&'static Field),
     #[error("the date-time has a space instead of `+`")]
     LostPlus,
-    #[error("not a value of `{}`", .0.name)]
+    #[error("invalid value for `{}`", .0.name)]
     NotAnIdentifier(&'static Field),
     #[error("more than {MAX_BYTES} bytes")]
     TooLong,
@@ -109,7 +109,7 @@ impl Reason {
                 "; a value with spaces or reserved characters needs quotes".to_owned()
             }
             Self::UnknownOperator(_) => {
-                format!("; operators are {}", quoted(Operator::ALL.iter().map(|operator| operator.symbol())))
+                format!("; operators are {}", quoted(ComparisonOperator::ALL.iter().map(|operator| operator.symbol())))
             }
             Self::UnknownField { filterable, .. } => {
                 format!("; filterable are {}", quoted(filterable.iter().map(|field| field.name)))

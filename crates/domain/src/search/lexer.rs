@@ -6,7 +6,7 @@ use super::error::{Reason, SyntaxError};
 
 /// A comparison operator. Alternative spellings (`=gt=` and `>`) are one variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
     Greater,
@@ -17,7 +17,7 @@ pub(super) enum Operator {
     Out,
 }
 
-impl Operator {
+impl ComparisonOperator {
     pub const ALL: [Self; 8] = [
         Self::Equal,
         Self::NotEqual,
@@ -45,11 +45,11 @@ impl Operator {
     /// Parses the operator at the start of `text`. Returns it with its length in bytes.
     fn parse_prefix(text: &str) -> Option<(Self, usize)> {
         // Longer spellings first: `>=` also starts with `>`.
-        const ALTERNATIVE_SPELLINGS: [(&str, Operator); 4] = [
-            (">=", Operator::GreaterOrEqual),
-            ("<=", Operator::LessOrEqual),
-            (">", Operator::Greater),
-            ("<", Operator::Less),
+        const ALTERNATIVE_SPELLINGS: [(&str, ComparisonOperator); 4] = [
+            (">=", ComparisonOperator::GreaterOrEqual),
+            ("<=", ComparisonOperator::LessOrEqual),
+            (">", ComparisonOperator::Greater),
+            ("<", ComparisonOperator::Less),
         ];
         Self::ALL
             .into_iter()
@@ -74,7 +74,7 @@ pub(super) enum TokenKind<'a> {
     Close,
     Semicolon,
     Comma,
-    Operator(Operator),
+    ComparisonOperator(ComparisonOperator),
     /// Unquoted: a field, a value or a spelled-out connective, depending on its position.
     Word(&'a str),
     Quoted(Literal<'a>),
@@ -151,9 +151,9 @@ fn read_token(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
             Ok((TokenKind::Quoted(literal), 1 + length))
         }
         '=' | '!' | '~' | '<' | '>' => {
-            let (operator, length) =
-                Operator::parse_prefix(text).ok_or_else(|| Reason::unknown_operator(misspelt_operator(text)))?;
-            Ok((TokenKind::Operator(operator), length))
+            let (operator, length) = ComparisonOperator::parse_prefix(text)
+                .ok_or_else(|| Reason::unknown_operator(misspelt_operator(text)))?;
+            Ok((TokenKind::ComparisonOperator(operator), length))
         }
         _ => {
             let length = text.find(is_reserved).unwrap_or(text.len());

@@ -23,8 +23,6 @@ mod lexer;
 mod operand;
 mod parser;
 mod pattern;
-#[cfg(test)]
-mod tests;
 
 use jiff::Timestamp;
 use uuid::Uuid;

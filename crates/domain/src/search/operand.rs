@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::error::{Reason, SyntaxError};
-use super::lexer::{Literal, Operator};
+use super::lexer::{ComparisonOperator, Literal};
 use super::{Field, FieldKind, FieldTest, InstantTest, Pattern, SetTest, TextTest};
 use crate::date_time::{self, has_shape};
 
@@ -36,7 +36,7 @@ impl Value<'_> {
 #[derive(Debug)]
 pub(super) struct Operands<'a> {
     pub field: &'static Field,
-    pub operator: Operator,
+    pub operator: ComparisonOperator,
     pub operator_at: usize,
     /// At least one.
     pub values: Vec<Value<'a>>,
@@ -65,8 +65,8 @@ impl Operands<'_> {
 
     fn text_test(&self) -> Result<TextTest, SyntaxError> {
         let pattern_test: fn(Pattern) -> TextTest = match self.operator {
-            Operator::Equal => TextTest::Matches,
-            Operator::NotEqual => TextTest::DiffersFrom,
+            ComparisonOperator::Equal => TextTest::Matches,
+            ComparisonOperator::NotEqual => TextTest::DiffersFrom,
             _ => return self.text_set_test(),
         };
         let Literal { text, wildcards } = &self.single_value()?.literal;
@@ -82,11 +82,14 @@ impl Operands<'_> {
 
     fn instant_test(&self) -> Result<InstantTest, SyntaxError> {
         let bound_test: fn(Timestamp) -> InstantTest = match self.operator {
-            Operator::Less => InstantTest::Before,
-            Operator::LessOrEqual => InstantTest::NotAfter,
-            Operator::Greater => InstantTest::After,
-            Operator::GreaterOrEqual => InstantTest::NotBefore,
-            Operator::Equal | Operator::NotEqual | Operator::In | Operator::Out => {
+            ComparisonOperator::Less => InstantTest::Before,
+            ComparisonOperator::LessOrEqual => InstantTest::NotAfter,
+            ComparisonOperator::Greater => InstantTest::After,
+            ComparisonOperator::GreaterOrEqual => InstantTest::NotBefore,
+            ComparisonOperator::Equal
+            | ComparisonOperator::NotEqual
+            | ComparisonOperator::In
+            | ComparisonOperator::Out => {
                 return self.set_test(|value| self.parse_instant(value)).map(InstantTest::Set);
             }
         };
@@ -102,15 +105,18 @@ impl Operands<'_> {
     /// Builds a test from the operators that every kind supports.
     fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
-            Operator::Equal | Operator::NotEqual => slice::from_ref(self.single_value()?),
-            Operator::In | Operator::Out => self.values.as_slice(),
-            operator @ (Operator::Greater | Operator::GreaterOrEqual | Operator::Less | Operator::LessOrEqual) => {
+            ComparisonOperator::Equal | ComparisonOperator::NotEqual => slice::from_ref(self.single_value()?),
+            ComparisonOperator::In | ComparisonOperator::Out => self.values.as_slice(),
+            operator @ (ComparisonOperator::Greater
+            | ComparisonOperator::GreaterOrEqual
+            | ComparisonOperator::Less
+            | ComparisonOperator::LessOrEqual) => {
                 return Err(Reason::OperatorDoesNotApply { operator, field: self.field }.at(self.operator_at));
             }
         };
         let values =
             values.iter().map(|value| parse(value).map_err(|reason| reason.at(value.at))).collect::<Result<_, _>>()?;
-        let is_negated = matches!(self.operator, Operator::NotEqual | Operator::Out);
+        let is_negated = matches!(self.operator, ComparisonOperator::NotEqual | ComparisonOperator::Out);
         Ok(if is_negated { SetTest::NoneOf(values) } else { SetTest::OneOf(values) })
     }
 

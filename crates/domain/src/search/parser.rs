@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
             .find(|field| field.name == name)
             .ok_or_else(|| Reason::unknown_field(name, self.fields).at(at))?;
         let token = self.next_token()?;
-        let TokenKind::Operator(operator) = token.kind else {
+        let TokenKind::ComparisonOperator(operator) = token.kind else {
             return Err(Reason::ExpectedOperator.at(token.start));
         };
         let operands = Operands { field, operator, operator_at: token.start, values: self.parse_values()? };

@@ -95,7 +95,8 @@ impl FromStr for ClientId {
 }
 
 /// OAuth `client_secret`. Shown once, never stored.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("ClientSecret(…)")]
 pub struct ClientSecret(String);
 
 impl ClientSecret {
@@ -109,21 +110,10 @@ impl ClientSecret {
     }
 }
 
-impl fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientSecret(…)")
-    }
-}
-
 /// Keyed digest of a secret together with the owner and scopes of its credential.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
+#[debug("SecretDigest(…)")]
 pub struct SecretDigest(pub [u8; 32]);
-
-impl fmt::Debug for SecretDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretDigest(…)")
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -15,10 +15,8 @@
 
 mod address_policy;
 mod parts;
-#[cfg(test)]
-mod tests;
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 pub use address_policy::AddressPolicy;
 pub use url::Host;
@@ -40,11 +38,15 @@ pub struct UrlPolicy {
 }
 
 /// The URL that receives the callback of a check.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+// Masked: path and query may carry a token.
+#[debug("CallbackUrl({}://{})", self.0.scheme(), self.0.host())]
 pub struct CallbackUrl(WebUrl);
 
 /// The final redirect of a device.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+// Masked: path and query may carry a token.
+#[debug("RedirectUrl({}://{})", self.0.scheme(), self.0.host())]
 pub struct RedirectUrl(WebUrl);
 
 /// Validation error of a URL. The text is shown to API clients and never contains parts of the URL.
@@ -169,18 +171,4 @@ impl RedirectUrl {
 fn query_names(target: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name)
-}
-
-/// Masked: path and query may carry a token.
-impl fmt::Debug for CallbackUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallbackUrl({}://{})", self.0.scheme(), self.0.host())
-    }
-}
-
-/// Masked: path and query may carry a token.
-impl fmt::Debug for RedirectUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedirectUrl({}://{})", self.0.scheme(), self.0.host())
-    }
 }

@@ -2,16 +2,12 @@
 
 use ringtrue_domain::{
     account::{Account, AccountId, Email},
-    audit::{Action, AuditEvent},
-    id::uuid_v7,
+    audit::Action,
     page::{Page, PageRequest},
 };
 
-use super::{AccessLink, Administrator};
-use crate::{
-    Engine,
-    ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError},
-};
+use super::{AccessLink, Accounts, Administrator};
+use crate::ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
@@ -25,7 +21,7 @@ pub enum AccountError {
     Store(#[from] StoreError),
 }
 
-impl Engine {
+impl Accounts {
     /// Creates an administrator account, or makes an existing account an administrator, and returns a set-password
     /// link. An account that becomes an administrator loses its password, sessions and links, since nothing proves that
     /// its address belongs to their holder.
@@ -61,47 +57,37 @@ impl Engine {
     }
 
     pub async fn remove_admin(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.new_admin_audit_event(administrator, Action::AccountAdminRemoved, account);
-        account_change_result(self.store().remove_admin(account, &audit).await?)
+        let audit = administrator.new_audit_event(&self.context, Action::AccountAdminRemoved, account);
+        account_change_result(self.store.remove_admin(account, &audit).await?)
     }
 
     /// Disables an account and ends its sessions and links.
     pub async fn disable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.new_admin_audit_event(administrator, Action::AccountDisabled, account);
-        account_change_result(self.store().disable_account(account, &audit).await?)
+        let audit = administrator.new_audit_event(&self.context, Action::AccountDisabled, account);
+        account_change_result(self.store.disable_account(account, &audit).await?)
     }
 
     pub async fn enable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.new_admin_audit_event(administrator, Action::AccountEnabled, account);
-        account_change_result(self.store().enable_account(account, &audit).await?)
+        let audit = administrator.new_audit_event(&self.context, Action::AccountEnabled, account);
+        account_change_result(self.store.enable_account(account, &audit).await?)
     }
 
-    /// All accounts, sorted by e-mail address.
+    /// All accounts, sorted by email address.
     pub async fn list_accounts(
         &self,
         _: &Administrator,
         page: PageRequest,
     ) -> Result<Page<AccountSummary>, StoreError> {
-        self.store().list_accounts(page).await
+        self.store.list_accounts(page).await
     }
 
     pub async fn account_id_by_email(&self, _: &Administrator, email: &Email) -> Result<AccountId, AccountError> {
-        let found = self.store().find_account_by_email(email).await?;
+        let found = self.store.find_account_by_email(email).await?;
         found.map(|record| record.account.id).ok_or(AccountError::NotFound)
     }
 
-    pub(super) fn new_admin_audit_event(
-        &self,
-        administrator: &Administrator,
-        action: Action,
-        account: AccountId,
-    ) -> AuditEvent {
-        let (actor, request_id) = administrator.actor_and_request_id();
-        AuditEvent { request_id, ..self.new_account_audit_event(actor, action, account) }
-    }
-
     async fn enabled_account(&self, account: AccountId) -> Result<Account, AccountError> {
-        let found = self.store().find_account(account).await?.ok_or(AccountError::NotFound)?;
+        let found = self.store.find_account(account).await?.ok_or(AccountError::NotFound)?;
         if found.is_disabled { Err(AccountError::Disabled) } else { Ok(found.account) }
     }
 
@@ -111,30 +97,30 @@ impl Engine {
             return Err(AccountError::Disabled);
         }
         if !account.is_admin {
-            let audit = self.new_admin_audit_event(administrator, Action::AccountMadeAdmin, account.id);
-            self.store().make_admin(account.id, &audit).await?;
+            let audit = administrator.new_audit_event(&self.context, Action::AccountMadeAdmin, account.id);
+            self.store.make_admin(account.id, &audit).await?;
         }
         Ok(account)
     }
 
-    /// Returns the account with this e-mail address, or creates it as an administrator.
+    /// Returns the account with this email address, or creates it as an administrator.
     async fn find_or_create_account(
         &self,
         administrator: &Administrator,
         email: &Email,
     ) -> Result<AccountRecord, AccountError> {
-        if let Some(known) = self.store().find_account_by_email(email).await? {
+        if let Some(known) = self.store.find_account_by_email(email).await? {
             return Ok(known);
         }
-        let now = self.clock().now();
-        let id = AccountId(uuid_v7(now, self.entropy().bytes()));
+        let now = self.context.now();
+        let id = AccountId(self.context.new_uuid(now));
         let account = Account { id, email: email.clone(), is_admin: true, created_at: now };
-        let audit = self.new_admin_audit_event(administrator, Action::AccountCreated, id);
-        if self.store().add_account(&account, &audit).await? {
+        let audit = administrator.new_audit_event(&self.context, Action::AccountCreated, id);
+        if self.store.add_account(&account, &audit).await? {
             return Ok(AccountRecord { account, password: None, is_disabled: false });
         }
         // Another request created it in the meantime.
-        self.store().find_account_by_email(email).await?.ok_or(AccountError::NotFound)
+        self.store.find_account_by_email(email).await?.ok_or(AccountError::NotFound)
     }
 }
 

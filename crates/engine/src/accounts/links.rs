@@ -3,23 +3,19 @@
 //! A link's token is an id and a keyed hash of that id. A forged token is rejected without a query, and the token can
 //! be rebuilt from the id.
 
-use std::fmt;
-
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     account::{Account, Email},
     audit::{Action, Actor},
-    id::uuid_v7,
 };
 use uuid::Uuid;
 
-use super::{AccountError, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, add_clamped, passwords};
-use crate::{
-    Engine,
-    ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash},
+use super::{
+    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, add_clamped, passwords,
 };
+use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
@@ -40,8 +36,9 @@ impl LinkKind {
     }
 }
 
-/// A link for the holder of an e-mail address. It contains a bearer token.
-#[derive(Clone, PartialEq, Eq)]
+/// A link for the holder of an email address. It contains a bearer token.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("AccessLink(…)")]
 pub struct AccessLink {
     /// Identifies the link; useless without the keyed hash.
     pub id: Uuid,
@@ -49,12 +46,6 @@ pub struct AccessLink {
     /// Path and query relative to the deployment's base URL.
     pub path: String,
     pub expires_at: Timestamp,
-}
-
-impl fmt::Debug for AccessLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessLink(…)")
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -75,11 +66,11 @@ impl From<passwords::PasswordQueueFull> for LinkError {
     }
 }
 
-impl Engine {
+impl Accounts {
     /// Returns a valid link's account and purpose. The link remains usable.
     pub async fn find_link(&self, token: &str) -> Result<OneTimeLink, LinkError> {
         self.verify_link_token(LinkKind::Account, token)?.ok_or(LinkError::Invalid)?;
-        let found = self.store().find_link(self.hash_link_token(token)?, self.clock().now()).await?;
+        let found = self.sessions.find_link(self.hash_link_token(token)?, self.context.now()).await?;
         found.ok_or(LinkError::Invalid)
     }
 
@@ -92,26 +83,27 @@ impl Engine {
     ) -> Result<SessionToken, LinkError> {
         let OneTimeLink { account, purpose, .. } = self.find_link(token).await?;
         let actor = Actor::Account(account.id);
-        let mut audit = vec![self.new_account_audit_event(actor.clone(), Action::AccountSignedIn, account.id)];
+        let mut audit = vec![self.context.new_account_audit_event(actor.clone(), Action::AccountSignedIn, account.id)];
         let hash = match purpose {
             LinkPurpose::SignIn => None,
             LinkPurpose::SetPassword => {
                 let chosen = Password::parse_new(password.unwrap_or_default())?;
-                audit.insert(0, self.new_account_audit_event(actor, Action::AccountPasswordSet, account.id));
-                Some(self.password_hasher().hash(chosen, self.entropy()).await?)
+                audit.insert(0, self.context.new_account_audit_event(actor, Action::AccountPasswordSet, account.id));
+                Some(self.password_hasher.hash(chosen, &*self.context.entropy).await?)
             }
         };
         let (session_token, session) = self.new_session(account.id, client)?;
-        let used = self.store().redeem_link(self.hash_link_token(token)?, hash.as_ref(), session, &audit).await?;
+        let used = self.sessions.redeem_link(self.hash_link_token(token)?, hash.as_ref(), session, &audit).await?;
         if used { Ok(session_token) } else { Err(LinkError::Invalid) }
     }
 
     /// A valid link created by an administrator.
-    pub async fn find_account_link(&self, _: &Administrator, id: Uuid) -> Result<Option<AccessLink>, StoreError> {
-        let token = self.build_link_token(LinkKind::Account, id)?;
-        let found = self.store().find_link(self.hash_link_token(&token)?, self.clock().now()).await?;
-        Ok(found
-            .map(|OneTimeLink { account, expires_at, .. }| build_account_link(id, account.email, &token, expires_at)))
+    pub async fn find_account_link(&self, _: &Administrator, link_id: Uuid) -> Result<Option<AccessLink>, StoreError> {
+        let token = self.build_link_token(LinkKind::Account, link_id)?;
+        let found = self.sessions.find_link(self.hash_link_token(&token)?, self.context.now()).await?;
+        Ok(found.map(|OneTimeLink { account, expires_at, .. }| {
+            build_account_link(link_id, account.email, &token, expires_at)
+        }))
     }
 
     /// Creates a link for an account and invalidates its earlier links.
@@ -121,8 +113,8 @@ impl Engine {
         account: &Account,
         purpose: LinkPurpose,
     ) -> Result<AccessLink, AccountError> {
-        let now = self.clock().now();
-        let id = uuid_v7(now, self.entropy().bytes());
+        let now = self.context.now();
+        let id = self.context.new_uuid(now);
         let token = self.build_link_token(LinkKind::Account, id)?;
         let expires_at = add_clamped(
             now,
@@ -132,15 +124,15 @@ impl Engine {
             },
         );
         let link = NewOneTimeLink { token: self.hash_link_token(&token)?, account: account.id, purpose, expires_at };
-        let audit = self.new_admin_audit_event(administrator, Action::AccountLinkCreated, account.id);
-        if !self.store().add_link(link, &audit).await? {
+        let audit = administrator.new_audit_event(&self.context, Action::AccountLinkCreated, account.id);
+        if !self.sessions.add_link(link, &audit).await? {
             return Err(AccountError::Disabled);
         }
         Ok(build_account_link(id, account.email.clone(), &token, expires_at))
     }
 
     pub(super) fn build_link_token(&self, kind: LinkKind, id: Uuid) -> Result<String, StoreError> {
-        let hash = self.keyed_hash(&[kind.context(), id.as_bytes()])?;
+        let hash = self.context.keyed_hash(&[kind.context(), id.as_bytes()])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([id.as_bytes(), &hash[..16]].concat()))
     }
 
@@ -153,7 +145,7 @@ impl Engine {
     }
 
     fn hash_link_token(&self, token: &str) -> Result<TokenHash, StoreError> {
-        self.keyed_hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
+        self.context.keyed_hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
     }
 }
 

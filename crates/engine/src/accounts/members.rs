@@ -1,6 +1,6 @@
 //! Members of workspaces, and invitations.
 //!
-//! E-mail addresses are not verified: anybody who has a link for an address can create its account. An invitation
+//! Email addresses are not verified: anybody who has a link for an address can create its account. An invitation
 //! therefore grants nothing by itself. It becomes a membership when the account with its address accepts it by its
 //! link; if there is no such account, the link creates one. The result of an invitation does not reveal whether the
 //! account exists.
@@ -9,17 +9,15 @@ use jiff::SignedDuration;
 use ringtrue_domain::{
     account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
     audit::{Action, Actor},
-    id::uuid_v7,
     page::{Page, PageRequest},
     tenancy::{Workspace, WorkspaceId},
 };
 
 use super::{
-    AccessLink, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, add_clamped, links::LinkKind,
-    passwords,
+    AccessLink, Accounts, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, add_clamped,
+    links::LinkKind, passwords,
 };
 use crate::{
-    Engine,
     management::ManagementActor,
     ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
 };
@@ -75,7 +73,7 @@ pub struct PendingInvitation {
     pub workspace: Workspace,
 }
 
-impl Engine {
+impl Accounts {
     /// Invites an address to a workspace. For the command line.
     pub async fn invite_member_as_operator(
         &self,
@@ -83,10 +81,10 @@ impl Engine {
         email: &Email,
         role: Role,
     ) -> Result<AccessLink, MemberError> {
-        if let TenantLookup::NotFound = self.store().find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.workspaces.find_workspace(workspace, workspace).await? {
             return Err(MemberError::WorkspaceNotFound);
         }
-        self.invite_member(&ManagementActor { workspace, actor: Actor::Operator, request_id: None }, email, role).await
+        self.invite_member(&ManagementActor::operator(workspace), email, role).await
     }
 
     /// Invites an address to the manager's workspace. Replaces an earlier invitation of the same address.
@@ -96,13 +94,13 @@ impl Engine {
         email: &Email,
         role: Role,
     ) -> Result<AccessLink, MemberError> {
-        let now = self.clock().now();
+        let now = self.context.now();
         let invited_by = match &manager.actor {
             Actor::Account(account) => Some(*account),
             Actor::Credential(_) | Actor::Operator | Actor::System => None,
         };
         let invitation = Invitation {
-            id: InvitationId(uuid_v7(now, self.entropy().bytes())),
+            id: InvitationId(self.context.new_uuid(now)),
             workspace: manager.workspace,
             email: email.clone(),
             role,
@@ -110,9 +108,10 @@ impl Engine {
             created_at: now,
             expires_at: add_clamped(now, INVITATION_LIFETIME),
         };
-        let audit = self.new_audit_event(manager, Action::InvitationCreated, invitation.id.to_string(), vec![]);
-        let limit = self.max_members_per_workspace();
-        match self.store().create_invitation(&invitation, limit, &audit).await? {
+        let audit =
+            manager.new_audit_event(&self.context, Action::InvitationCreated, invitation.id.to_string(), vec![]);
+        let limit = self.context.settings.max_members_per_workspace;
+        match self.members.create_invitation(&invitation, limit, &audit).await? {
             InviteOutcome::Pending => Ok(self.build_invitation_link(&invitation)?),
             InviteOutcome::NotAllowed => Err(MemberError::NotAllowed),
             InviteOutcome::AlreadyMember => Err(MemberError::AlreadyMember),
@@ -126,7 +125,7 @@ impl Engine {
         manager: &ManagementActor,
         page: PageRequest,
     ) -> Result<Page<Invitation>, StoreError> {
-        self.store().list_invitations(manager.workspace, self.clock().now(), page).await
+        self.members.list_invitations(manager.workspace, self.context.now(), page).await
     }
 
     /// The link of a pending invitation to the manager's workspace.
@@ -135,22 +134,22 @@ impl Engine {
         manager: &ManagementActor,
         id: InvitationId,
     ) -> Result<Option<AccessLink>, StoreError> {
-        let found = self.store().find_invitation(id, self.clock().now()).await?;
+        let found = self.members.find_invitation(id, self.context.now()).await?;
         let own = found.filter(|invitation| invitation.workspace == manager.workspace);
         own.map(|invitation| self.build_invitation_link(&invitation)).transpose()
     }
 
     pub async fn withdraw_invitation(&self, manager: &ManagementActor, id: InvitationId) -> Result<(), MemberError> {
-        let audit = self.new_audit_event(manager, Action::InvitationWithdrawn, id.to_string(), vec![]);
-        let was_pending = self.store().withdraw_invitation(manager.workspace, id, &audit).await?;
+        let audit = manager.new_audit_event(&self.context, Action::InvitationWithdrawn, id.to_string(), vec![]);
+        let was_pending = self.members.withdraw_invitation(manager.workspace, id, &audit).await?;
         if was_pending { Ok(()) } else { Err(MemberError::InvitationNotFound) }
     }
 
     pub async fn find_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
         let id = self.verify_link_token(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
-        let found = self.store().find_invitation(InvitationId(id), self.clock().now()).await?;
+        let found = self.members.find_invitation(InvitationId(id), self.context.now()).await?;
         let invitation = found.ok_or(InvitationError::NotValid)?;
-        match self.store().find_workspace(invitation.workspace, invitation.workspace).await? {
+        match self.workspaces.find_workspace(invitation.workspace, invitation.workspace).await? {
             TenantLookup::Found(workspace) => Ok(PendingInvitation { invitation, workspace }),
             TenantLookup::OtherTenant | TenantLookup::NotFound => Err(InvitationError::NotValid),
         }
@@ -169,8 +168,8 @@ impl Engine {
         }
         let account = user.account.id;
         let manager = ManagementActor { workspace: workspace.id, actor: Actor::Account(account), request_id };
-        let audit = self.new_audit_event(&manager, Action::MembershipGranted, account.to_string(), vec![]);
-        acceptance_result(self.store().accept_invitation(invitation.id, account, &audit).await?)?;
+        let audit = manager.new_audit_event(&self.context, Action::MembershipGranted, account.to_string(), vec![]);
+        acceptance_result(self.members.accept_invitation(invitation.id, account, &audit).await?)?;
         Ok(workspace)
     }
 
@@ -183,35 +182,35 @@ impl Engine {
         request_id: Option<String>,
     ) -> Result<(SessionToken, Workspace), InvitationError> {
         let PendingInvitation { invitation, workspace } = self.find_invitation(token).await?;
-        let hash = self.password_hasher().hash(Password::parse_new(password)?, self.entropy()).await?;
-        let now = self.clock().now();
-        let id = AccountId(uuid_v7(now, self.entropy().bytes()));
+        let hash = self.password_hasher.hash(Password::parse_new(password)?, &*self.context.entropy).await?;
+        let now = self.context.now();
+        let id = AccountId(self.context.new_uuid(now));
         let account = Account { id, email: invitation.email, is_admin: false, created_at: now };
         let (session_token, session) = self.new_session(id, client)?;
         let actor = Actor::Account(id);
         let manager = ManagementActor { workspace: workspace.id, actor: actor.clone(), request_id };
         let audit = [
-            self.new_account_audit_event(actor.clone(), Action::AccountCreated, id),
-            self.new_account_audit_event(actor.clone(), Action::AccountPasswordSet, id),
-            self.new_audit_event(&manager, Action::MembershipGranted, id.to_string(), vec![]),
-            self.new_account_audit_event(actor, Action::AccountSignedIn, id),
+            self.context.new_account_audit_event(actor.clone(), Action::AccountCreated, id),
+            self.context.new_account_audit_event(actor.clone(), Action::AccountPasswordSet, id),
+            manager.new_audit_event(&self.context, Action::MembershipGranted, id.to_string(), vec![]),
+            self.context.new_account_audit_event(actor, Action::AccountSignedIn, id),
         ];
         acceptance_result(
-            self.store().accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?,
+            self.members.accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?,
         )?;
         Ok((session_token, workspace))
     }
 
     pub async fn set_role(&self, manager: &ManagementActor, account: AccountId, role: Role) -> Result<(), MemberError> {
         let changes = vec!["role".to_owned()];
-        let audit = self.new_audit_event(manager, Action::MembershipChanged, account.to_string(), changes);
+        let audit = manager.new_audit_event(&self.context, Action::MembershipChanged, account.to_string(), changes);
         let membership = Membership { workspace: manager.workspace, role };
-        member_change_result(self.store().change_member_role(account, membership, &audit).await?)
+        member_change_result(self.members.change_member_role(account, membership, &audit).await?)
     }
 
     pub async fn remove_member(&self, manager: &ManagementActor, account: AccountId) -> Result<(), MemberError> {
-        let audit = self.new_audit_event(manager, Action::MembershipWithdrawn, account.to_string(), vec![]);
-        member_change_result(self.store().remove_member(account, manager.workspace, &audit).await?)
+        let audit = manager.new_audit_event(&self.context, Action::MembershipWithdrawn, account.to_string(), vec![]);
+        member_change_result(self.members.remove_member(account, manager.workspace, &audit).await?)
     }
 
     /// The members of the manager's workspace, sorted by address.
@@ -220,7 +219,7 @@ impl Engine {
         manager: &ManagementActor,
         page: PageRequest,
     ) -> Result<Page<(Account, Role)>, StoreError> {
-        self.store().list_members(manager.workspace, page).await
+        self.members.list_members(manager.workspace, page).await
     }
 
     /// The workspaces that a user may access: all of them, for an administrator.
@@ -230,9 +229,9 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<Workspace>, StoreError> {
         if user.account.is_admin {
-            return self.store().list_all_workspaces(page).await;
+            return self.workspaces.list_all_workspaces(page).await;
         }
-        let known = |membership: &Membership| self.control_plane().workspace(membership.workspace);
+        let known = |membership: &Membership| self.context.control_plane.workspace(membership.workspace);
         let mut items: Vec<Workspace> =
             user.memberships.iter().filter_map(known).map(|workspace| (*workspace).clone()).collect();
         items.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));

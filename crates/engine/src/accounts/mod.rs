@@ -2,35 +2,40 @@
 //!
 //! A session is a random token in a cookie; the store has only its keyed hash. CSRF tokens are derived from the cookie
 //! and not stored.
+//!
+//! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
 
 mod administration;
 mod links;
-mod login_throttle;
 mod members;
 mod passwords;
 
-use std::{fmt, net::IpAddr};
+use std::{net::IpAddr, sync::Arc};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
+use quick_cache::sync::Cache;
 use ringtrue_domain::{
     account::{Account, AccountId, Email, Membership, Permission, Role},
     audit::{Action, Actor, AuditEvent},
-    id::uuid_v7,
     tenancy::WorkspaceId,
 };
 
 pub use administration::AccountError;
 pub use links::{AccessLink, LinkError};
-pub use login_throttle::LoginThrottleCache;
 pub use members::{InvitationError, MemberError, PendingInvitation};
-pub use passwords::{InvalidPassword, Password, PasswordHasher};
+use passwords::PasswordHasher;
+pub use passwords::{InvalidPassword, Password};
 
 use crate::{
-    Engine,
+    context::Context,
     management::ManagementActor,
-    ports::{NewSession, PasswordChange, SessionOrigin, SessionSummary, StoreError, TokenHash},
+    ports::{
+        AccountStore, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberStore, NewSession, PasswordChange,
+        SessionOrigin, SessionStore, SessionSummary, StoreError, TokenHash, WorkspaceStore,
+    },
+    rate_limit::ip_bucket,
 };
 
 const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
@@ -40,6 +45,8 @@ const RANDOM_TOKEN_BYTES: usize = 32;
 const RANDOM_TOKEN_CHARS: usize = 43;
 /// Minimum time between two writes of a session's last use.
 const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
+
+const MAX_CACHED_DELAYS: usize = 20_000;
 
 /// A signed-in account and its memberships.
 #[derive(Clone, Debug)]
@@ -102,6 +109,11 @@ impl Administrator {
         Administrator { actor: Actor::Operator, request_id: None }
     }
 
+    pub(crate) fn new_audit_event(&self, context: &Context, action: Action, account: AccountId) -> AuditEvent {
+        let request_id = self.request_id.clone();
+        AuditEvent { request_id, ..context.new_account_audit_event(self.actor.clone(), action, account) }
+    }
+
     /// Actor and request id for the audit log.
     pub(crate) fn actor_and_request_id(&self) -> (Actor, Option<String>) {
         (self.actor.clone(), self.request_id.clone())
@@ -148,7 +160,8 @@ pub struct SessionListItem {
 }
 
 /// The session cookie's value.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("SessionToken(…)")]
 pub struct SessionToken(String);
 
 impl SessionToken {
@@ -162,16 +175,10 @@ impl SessionToken {
     }
 }
 
-impl fmt::Debug for SessionToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionToken(…)")
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// Also returned for an unknown account and one without a password.
-    #[error("wrong e-mail address or password")]
+    #[error("wrong email address or password")]
     WrongCredentials,
     #[error("too many failed attempts; try again in {seconds} s")]
     Throttled { seconds: u32 },
@@ -218,22 +225,54 @@ impl From<passwords::PasswordQueueFull> for PasswordError {
     }
 }
 
-impl Engine {
+/// Manages console accounts, their sessions and links, and the members of workspaces.
+#[derive(derive_more::Debug)]
+#[debug("Accounts")]
+pub struct Accounts {
+    context: Arc<Context>,
+    store: Arc<dyn AccountStore>,
+    members: Arc<dyn MemberStore>,
+    sessions: Arc<dyn SessionStore>,
+    workspaces: Arc<dyn WorkspaceStore>,
+    password_hasher: PasswordHasher,
+    /// Active delays of throttled logins. A throttled attempt then needs no query.
+    login_delays: Cache<LoginThrottleKey, Timestamp>,
+}
+
+impl Accounts {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        store: Arc<dyn AccountStore>,
+        members: Arc<dyn MemberStore>,
+        sessions: Arc<dyn SessionStore>,
+        workspaces: Arc<dyn WorkspaceStore>,
+    ) -> Self {
+        Accounts {
+            context: Arc::clone(context),
+            store,
+            members,
+            sessions,
+            workspaces,
+            password_hasher: PasswordHasher::default(),
+            login_delays: Cache::new(MAX_CACHED_DELAYS),
+        }
+    }
+
     pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SessionToken, SignInError> {
         let guess = self.count_login_attempt(email, client.address).await?;
         let password = Password::parse_existing(password).map_err(|_| SignInError::WrongCredentials)?;
         let record = match email.parse::<Email>() {
-            Ok(email) => self.store().find_account_by_email(&email).await?,
+            Ok(email) => self.store.find_account_by_email(&email).await?,
             Err(_) => None,
         };
         let hash = record.as_ref().and_then(|record| record.password.clone());
-        let is_correct = self.password_hasher().verify(password, hash.clone()).await?;
+        let is_correct = self.password_hasher.verify(password, hash.clone()).await?;
         let record = record.filter(|record| is_correct && !record.is_disabled);
         let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::WrongCredentials) };
         let account = record.account.id;
         let (token, session) = self.new_session(account, client)?;
-        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
-        let is_begun = self.store().begin_session(session, &hash, guess, &audit).await?;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
+        let is_begun = self.sessions.begin_session(session, &hash, guess, &audit).await?;
         if is_begun { Ok(token) } else { Err(SignInError::WrongCredentials) }
     }
 
@@ -249,20 +288,20 @@ impl Engine {
         let guess = self.count_login_attempt(user.account.email.as_str(), address).await?;
         let entered = Password::parse_existing(current).map_err(|_| PasswordError::WrongPassword)?;
         let account = user.account.id;
-        let hash = self.store().find_account(account).await?.and_then(|record| record.password);
-        let is_correct = self.password_hasher().verify(entered, hash.clone()).await?;
+        let hash = self.store.find_account(account).await?.and_then(|record| record.password);
+        let is_correct = self.password_hasher.verify(entered, hash.clone()).await?;
         let current = hash.filter(|_| is_correct).ok_or(PasswordError::WrongPassword)?;
-        let new = self.password_hasher().hash(new, self.entropy()).await?;
-        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountPasswordSet, account);
+        let new = self.password_hasher.hash(new, &*self.context.entropy).await?;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountPasswordSet, account);
         let change =
             PasswordChange { account, current, new, session: self.hash_session_token(session)?, attempt: guess };
-        let is_changed = self.store().change_password(change, &audit).await?;
+        let is_changed = self.sessions.change_password(change, &audit).await?;
         if is_changed { Ok(()) } else { Err(PasswordError::WrongPassword) }
     }
 
     /// An account that signs in by link has no password.
     pub async fn has_password(&self, user: &ConsoleUser) -> Result<bool, StoreError> {
-        Ok(self.store().find_account(user.account.id).await?.is_some_and(|record| record.password.is_some()))
+        Ok(self.store.find_account(user.account.id).await?.is_some_and(|record| record.password.is_some()))
     }
 
     /// The user's sessions, most recently used first.
@@ -272,7 +311,7 @@ impl Engine {
         current: &SessionToken,
     ) -> Result<Vec<SessionListItem>, StoreError> {
         let current = self.hash_session_token(current)?;
-        let found = self.store().list_sessions(user.account.id, self.clock().now()).await?;
+        let found = self.sessions.list_sessions(user.account.id, self.context.now()).await?;
         let item = |session: SessionSummary| {
             Ok(SessionListItem {
                 id: self.public_session_id(session.token)?,
@@ -288,10 +327,11 @@ impl Engine {
     /// Ends one of the user's sessions. Returns `false` if the id is unknown.
     pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
         let account = user.account.id;
-        for session in self.store().list_sessions(account, self.clock().now()).await? {
+        for session in self.sessions.list_sessions(account, self.context.now()).await? {
             if self.public_session_id(session.token)? == id {
-                let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-                return self.store().end_session(session.token, &audit).await;
+                let audit =
+                    self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
+                return self.sessions.end_session(session.token, &audit).await;
             }
         }
         Ok(false)
@@ -299,26 +339,26 @@ impl Engine {
 
     /// Returns the user of a valid session, and extends the session.
     pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
-        let now = self.clock().now();
+        let now = self.context.now();
         let hash = self.hash_session_token(token)?;
-        let Some(found) = self.store().find_session(hash, now).await? else { return Ok(None) };
+        let Some(found) = self.sessions.find_session(hash, now).await? else { return Ok(None) };
         if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
             let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
-            self.store().extend_session(hash, now, expires_at).await?;
+            self.sessions.extend_session(hash, now, expires_at).await?;
         }
         Ok(Some(ConsoleUser { account: found.account, memberships: found.memberships }))
     }
 
     pub async fn sign_out(&self, user: &ConsoleUser, token: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
-        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
-        self.store().end_session(self.hash_session_token(token)?, &audit).await?;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
+        self.sessions.end_session(self.hash_session_token(token)?, &audit).await?;
         Ok(())
     }
 
     /// CSRF token for the forms of a browser, derived from its cookie.
     pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.keyed_hash(&[b"form-token", cookie.as_bytes()])?))
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&[b"form-token", cookie.as_bytes()])?))
     }
 
     pub fn is_valid_csrf_token(&self, cookie: &str, given: &str) -> Result<bool, StoreError> {
@@ -328,12 +368,49 @@ impl Engine {
 
     /// A random bearer token in base64url.
     pub fn generate_token(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<RANDOM_TOKEN_BYTES>())
+        BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<RANDOM_TOKEN_BYTES>())
+    }
+
+    /// The end of the delay that applies to an attempt, as far as this node has cached it.
+    fn cached_login_delay(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
+        let cached = [attempt.account, attempt.address].into_iter().filter_map(|key| self.login_delays.get(&key));
+        cached.max().filter(|until| *until > attempt.at)
+    }
+
+    /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too.
+    /// Throttled attempts are not counted.
+    async fn count_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, SignInError> {
+        let attempt = self.new_login_attempt(email, address)?;
+        let until = match self.cached_login_delay(&attempt) {
+            Some(until) => Some(until),
+            None => self.sessions.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
+                self.login_delays.insert(who, until);
+                until
+            }),
+        };
+        until.map_or(Ok(attempt), |until| {
+            Err(SignInError::Throttled { seconds: whole_seconds_until(attempt.at, until) })
+        })
+    }
+
+    /// The keys do not depend on whether the account exists.
+    fn new_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, StoreError> {
+        let email = email.trim().to_lowercase();
+        let address = ip_bucket(address).to_string();
+        Ok(LoginAttempt {
+            account: LoginThrottleKey(self.context.keyed_hash(&[
+                b"guess-account",
+                email.as_bytes(),
+                address.as_bytes(),
+            ])?),
+            address: LoginThrottleKey(self.context.keyed_hash(&[b"guess-address", address.as_bytes()])?),
+            at: self.context.now(),
+        })
     }
 
     fn new_session(&self, account: AccountId, client: &ClientInfo) -> Result<(SessionToken, NewSession), StoreError> {
         let token = SessionToken(self.generate_token());
-        let now = self.clock().now();
+        let now = self.context.now();
         let session = NewSession {
             token: self.hash_session_token(&token)?,
             account,
@@ -345,34 +422,25 @@ impl Engine {
     }
 
     pub(crate) fn hash_session_token(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
-        self.keyed_hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
+        self.context.keyed_hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
     }
 
     fn public_session_id(&self, token: TokenHash) -> Result<String, StoreError> {
-        let hash = self.keyed_hash(&[b"session-id", &token.0])?;
+        let hash = self.context.keyed_hash(&[b"session-id", &token.0])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
-    }
-
-    /// Account events belong to the deployment, not to a workspace.
-    fn new_account_audit_event(&self, actor: Actor, action: Action, account: AccountId) -> AuditEvent {
-        let at = self.clock().now();
-        AuditEvent {
-            id: uuid_v7(at, self.entropy().bytes()),
-            workspace: None,
-            at,
-            actor,
-            action,
-            target: account.to_string(),
-            changes: vec![],
-            request_id: None,
-        }
     }
 }
 
-/// Whether a text has the format of [`Engine::generate_token`]. Other texts are rejected without a query.
+/// Whether a text has the format of [`Accounts::generate_token`]. Other texts are rejected without a query.
 fn has_token_format(text: &str) -> bool {
     let mut bytes = [0; RANDOM_TOKEN_BYTES];
     text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)
+}
+
+/// Rounded up to whole seconds, at least one.
+fn whole_seconds_until(now: Timestamp, until: Timestamp) -> u32 {
+    let millis = until.as_millisecond() - now.as_millisecond();
+    u32::try_from(((millis + 999) / 1000).max(1)).unwrap_or(u32::MAX)
 }
 
 fn add_clamped(at: Timestamp, by: SignedDuration) -> Timestamp {

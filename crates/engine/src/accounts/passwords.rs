@@ -1,6 +1,6 @@
 //! Password hashing with Argon2id, on blocking threads.
 
-use std::{fmt, sync::OnceLock};
+use std::sync::OnceLock;
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -19,6 +19,8 @@ const ARGON2_LANES: u32 = 1;
 const MAX_PENDING_HASHES: usize = 32;
 
 /// A plain-text password, wiped from memory on drop.
+#[derive(derive_more::Debug)]
+#[debug("Password(…)")]
 pub struct Password(Zeroizing<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,18 +49,12 @@ impl Password {
     }
 }
 
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
-    }
-}
-
 /// The queue of password hashes is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PasswordQueueFull;
 
 /// Hashes passwords on at most half of the cores.
-pub struct PasswordHasher {
+pub(super) struct PasswordHasher {
     running: Semaphore,
     pending: Semaphore,
 }
@@ -101,12 +97,6 @@ impl PasswordHasher {
         let _queue_permit = self.pending.try_acquire().map_err(|_| PasswordQueueFull)?;
         let _run_permit = self.running.acquire().await.map_err(|_| PasswordQueueFull)?;
         tokio::task::spawn_blocking(work).await.map_err(|_| PasswordQueueFull)
-    }
-}
-
-impl fmt::Debug for PasswordHasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordHasher").finish_non_exhaustive()
     }
 }
 

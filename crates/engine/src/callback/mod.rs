@@ -1,21 +1,18 @@
 //! Callbacks: notifications about concluded checks.
 //!
 //! The body is rendered once ([`payload`]), when the check is concluded, and stored in the same transaction. The
-//! [`Courier`] signs it ([`signature`]) and posts it until the receiver responds with 200, or seven attempts have
+//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200, or seven attempts have
 //! failed. URL, body and attempt log are stored sealed ([`sealing`]).
 
 mod courier;
-mod exchange;
 mod log;
 pub mod payload;
 pub mod sealing;
-pub mod signature;
 mod signature_debugger;
 
 pub use courier::{
     Courier, CourierDependencies, CourierLimits, CourierMetrics, KeySource, LATENCY_BOUNDS_MILLIS, LEASE_DURATION,
     UNREADABLE_FAILURE, WorkspaceLookup,
 };
-pub use exchange::{Exchange, ReceivedResponse, SentRequest};
-pub use log::{Attempt, CallbackLog, ResendError, ScheduledResend};
+pub use log::{Attempt, CallbackLog, Callbacks, Exchange, ReceivedResponse, ResendError, ScheduledResend, SentRequest};
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};

@@ -1,5 +1,12 @@
 //! Signature debugger of a project: compares a pasted callback with the attempt log.
 
+use ringtrue_callback_signature::{
+    ATTEMPT_HEADER, CallbackPublicKey, SOURCE_HEADER,
+    diagnosis::{
+        Diagnosis, DiagnosisContext, OwnedComponents, PastedRequest, PastedRequestError, SentCallback, diagnose_pasted,
+        host_and_target,
+    },
+};
 use ringtrue_domain::{
     key_schedule::KeyState,
     lifecycle::CheckId,
@@ -7,20 +14,13 @@ use ringtrue_domain::{
 };
 use serde::Deserialize;
 
-use super::{
-    Attempt, CallbackLog, SentRequest,
-    signature::{
-        ATTEMPT_HEADER, SOURCE_HEADER,
-        diagnosis::{
-            Diagnosis, DiagnosisContext, OwnedComponents, PastedRequest, PastedRequestError, SentCallback,
-            diagnose_pasted, host_and_target,
-        },
-    },
-};
-use crate::{Engine, checks::ReadError, keys::CallbackPublicKey, ports::StoreError};
+use super::{Attempt, CallbackLog, Callbacks, SentRequest};
+use crate::{checks::ReadError, ports::StoreError};
 
 /// A pasted request, with its URL if given.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
+// Masked: may contain secrets.
+#[debug("PastedCallback({} bytes)", self.request.len())]
 pub struct PastedCallback<'a> {
     pub request: &'a str,
     pub url: Option<&'a str>,
@@ -50,7 +50,7 @@ struct CheckIdBody {
     check_id: String,
 }
 
-impl Engine {
+impl Callbacks {
     /// Explains why a callback of the project does not verify.
     pub async fn debug_callback_signature(
         &self,
@@ -69,8 +69,8 @@ impl Engine {
         let found = log.as_ref().and_then(|log| find_sent_attempt(log, &pasted));
         let sent_callback = found.and_then(|(_, sent)| to_sent_callback(sent));
 
-        let now = self.clock().now();
-        let ring = self.control_plane().keys();
+        let now = self.context.now();
+        let ring = self.context.keys();
         let keys = |matches_state: fn(KeyState) -> bool| -> Vec<CallbackPublicKey> {
             let matching = ring.callback_keys().filter(|(_, schedule, _)| matches_state(schedule.state(now)));
             matching.map(|(_, _, public)| public.clone()).collect()
@@ -113,15 +113,15 @@ fn find_sent_attempt<'a>(log: &'a CallbackLog, pasted: &PastedRequest) -> Option
     let sent = |attempt: &'a Attempt| Some((attempt.number, &attempt.exchange.as_ref()?.sent));
     let all: Vec<_> = log.attempts.iter().filter_map(sent).collect();
     let with = |name: &str| {
-        let wanted = pasted.header(name)?;
-        let has_it = |(_, sent): &&(u32, &SentRequest)| header(sent, name) == Some(&wanted);
-        all.iter().rev().find(has_it).copied()
+        let value = pasted.header(name)?;
+        let has_same_value = |(_, sent): &&(u32, &SentRequest)| header(sent, name) == Some(&value);
+        all.iter().rev().find(has_same_value).copied()
     };
     with("date").or_else(|| with(ATTEMPT_HEADER)).or_else(|| all.last().copied())
 }
 
-fn header<'a>(sent: &'a SentRequest, wanted: &str) -> Option<&'a str> {
-    sent.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+fn header<'a>(sent: &'a SentRequest, wanted_name: &str) -> Option<&'a str> {
+    sent.headers.iter().find(|(name, _)| name == wanted_name).map(|(_, value)| value.as_str())
 }
 
 fn to_sent_callback(sent: &SentRequest) -> Option<SentCallback> {
@@ -136,11 +136,4 @@ fn to_sent_callback(sent: &SentRequest) -> Option<SentCallback> {
         digest: value("digest")?,
     };
     Some(SentCallback { components, body: sent.body.clone() })
-}
-
-/// Masked: may contain secrets.
-impl std::fmt::Debug for PastedCallback<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PastedCallback({} bytes)", self.request.len())
-    }
 }

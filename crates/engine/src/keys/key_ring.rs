@@ -5,13 +5,14 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use aws_lc_rs::hmac;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
+use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::{
     key_schedule::{KeySchedule, KeyState},
     tenancy::{Credential, Mode, SecretDigest},
 };
 use zeroize::Zeroizing;
 
-use super::{CallbackSigner, MasterKey, master_key::SealingKey};
+use super::{MasterKey, master_key::SealingKey};
 use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
 
 /// All keys of the deployment, unsealed.
@@ -25,18 +26,6 @@ enum KeyMaterial {
     Callback(CallbackSigner),
     Seal(SealingKey),
     Hash(Box<hmac::Key>),
-}
-
-/// Public key that verifies callbacks, as published in the JWKS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallbackPublicKey {
-    /// RFC 7638 thumbprint.
-    pub kid: String,
-    /// Mode of the checks whose callbacks it signs.
-    pub mode: Mode,
-    /// Modulus and exponent, base64url.
-    pub n: String,
-    pub e: String,
 }
 
 #[derive(Debug, thiserror::Error)]

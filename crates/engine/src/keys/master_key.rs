@@ -1,7 +1,5 @@
 //! The master key, which is the only secret outside the database.
 
-use std::fmt;
-
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use zeroize::Zeroizing;
@@ -9,6 +7,8 @@ use zeroize::Zeroizing;
 use crate::ports::Entropy;
 
 /// An AES-256-GCM key.
+#[derive(derive_more::Debug)]
+#[debug("SealingKey(…)")]
 pub struct SealingKey(LessSafeKey);
 
 impl SealingKey {
@@ -45,6 +45,8 @@ impl SealingKey {
 }
 
 /// Seals the keys in the database. Read from the environment or a file, never from the command line.
+#[derive(derive_more::Debug)]
+#[debug("MasterKey(…)")]
 pub struct MasterKey(SealingKey);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,18 +74,6 @@ impl MasterKey {
 
     pub fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         self.0.open(context, sealed)
-    }
-}
-
-impl fmt::Debug for MasterKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MasterKey(…)")
-    }
-}
-
-impl fmt::Debug for SealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealingKey(…)")
     }
 }
 

@@ -3,14 +3,12 @@
 //! The database stores keys sealed by the master key, so a copy of the database alone can neither sign nor decrypt.
 //! A key's state follows from its schedule; see `domain::key_schedule`.
 
-mod callback_signer;
 mod key_ring;
 mod master_key;
 mod rewrap;
 mod rotation;
 
-pub use callback_signer::CallbackSigner;
-pub use key_ring::{CallbackPublicKey, KeyRing, KeyUnsealError};
+pub use key_ring::{KeyRing, KeyUnsealError};
 pub use master_key::{InvalidMasterKey, MasterKey};
 pub(crate) use rewrap::upgrade_legacy_keys;
 pub use rewrap::{RewrapError, has_legacy_seals, rewrap_keys};

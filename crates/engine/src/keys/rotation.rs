@@ -1,6 +1,7 @@
 //! Generation and rotation of keys.
 
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
@@ -9,12 +10,12 @@ use ringtrue_domain::{
 use zeroize::Zeroizing;
 
 use super::{
-    CallbackSigner, KeyUnsealError, MasterKey,
+    KeyUnsealError, MasterKey,
     key_ring::{seal_context, unseal_key},
     master_key::SealingKey,
 };
 use crate::{
-    ports::{Clock, Entropy, KeyId, KeyPurpose, SealedKey, Store, StoreError},
+    ports::{Clock, Entropy, KeyId, KeyPurpose, KeyStore, SealedKey, StoreError},
     tokens::TOKEN_LIFETIME_SECONDS,
 };
 
@@ -39,7 +40,7 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
 
 /// Generates a key for every purpose that has none. Every node calls this at startup; the store keeps the first key.
 pub async fn create_missing_keys(
-    store: &dyn Store,
+    store: &dyn KeyStore,
     master: &MasterKey,
     clock: &dyn Clock,
     entropy: &dyn Entropy,
@@ -93,7 +94,7 @@ impl KeyRotation {
 /// immediately.
 pub async fn rotate_key(
     rotation: KeyRotation,
-    store: &dyn Store,
+    store: &dyn KeyStore,
     master: &MasterKey,
     clock: &dyn Clock,
     entropy: &dyn Entropy,
@@ -162,7 +163,7 @@ impl KeySummary {
 }
 
 /// All keys, sorted by purpose and start of activity.
-pub async fn list_key_summaries(store: &dyn Store, clock: &dyn Clock) -> Result<Vec<KeySummary>, StoreError> {
+pub async fn list_key_summaries(store: &dyn KeyStore, clock: &dyn Clock) -> Result<Vec<KeySummary>, StoreError> {
     let now = clock.now();
     let mut summaries: Vec<_> = store.list_keys().await?.iter().map(|key| KeySummary::of(key, now)).collect();
     summaries.sort_by_key(|key| (key.purpose, key.schedule.active_from));

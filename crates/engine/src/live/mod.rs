@@ -9,20 +9,19 @@
 //!
 //! The feed omits changes of checks that are no longer among the newest.
 
-mod newest;
-#[cfg(test)]
-mod tests;
 mod viewer_limit;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures_util::stream::{self, StreamExt};
+use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::AnyCheck,
+    lifecycle::{AnyCheck, CheckId},
     page::PageRequest,
     product::Product,
     tenancy::{Project, ProjectId},
@@ -31,12 +30,11 @@ use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Engine,
-    accounts::{ConsoleUser, SessionToken},
-    ports::StoreError,
+    accounts::{Accounts, ConsoleUser, SessionToken},
+    checks::Checks,
+    context::Context,
+    ports::{SessionStore, StoreError},
 };
-pub use newest::CheckUpdate;
-use newest::NewestChecks;
 use viewer_limit::{Viewer, ViewerLimit, ViewerPermit};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,9 +44,20 @@ pub const MAX_NEWEST_CHECKS: u32 = 50;
 const MAX_BUFFERED_UPDATES: usize = 256;
 const MAX_CONCURRENT_POLLS: usize = 8;
 
-/// The live feeds of this node.
+/// Sends the changes of checks to the console.
+#[derive(derive_more::Debug)]
+#[debug("LiveFeeds")]
+pub struct LiveFeeds {
+    pub(crate) context: Arc<Context>,
+    pub(crate) sessions: Arc<dyn SessionStore>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) open: OpenFeeds,
+}
+
+/// The subscriptions of this node.
 #[derive(Debug, Default)]
-pub(crate) struct LiveFeeds {
+pub(crate) struct OpenFeeds {
     feeds: Mutex<HashMap<ProjectId, Arc<ProjectFeed>>>,
     viewer_limit: Arc<ViewerLimit>,
     subscription_opened: Notify,
@@ -125,7 +134,7 @@ impl ProjectFeed {
     }
 }
 
-impl LiveFeeds {
+impl OpenFeeds {
     fn feeds(&self) -> MutexGuard<'_, HashMap<ProjectId, Arc<ProjectFeed>>> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +156,7 @@ impl LiveFeeds {
     }
 }
 
-impl Engine {
+impl LiveFeeds {
     /// Subscribes to a project that the user may access. The first subscription reads the newest checks.
     pub async fn watch_project(
         &self,
@@ -155,20 +164,20 @@ impl Engine {
         token: &SessionToken,
         project: &Project,
     ) -> Result<LiveSubscription, WatchError> {
-        let permit = self.live_feeds().viewer_limit.acquire(Viewer {
+        let permit = self.open.viewer_limit.acquire(Viewer {
             account: user.account.id,
             is_admin: user.account.is_admin,
             workspace: project.workspace,
-            session: self.hash_session_token(token)?,
+            session: self.accounts.hash_session_token(token)?,
         })?;
         let project = project.id;
-        let (feed, updates) = self.live_feeds().subscribe(project);
+        let (feed, updates) = self.open.subscribe(project);
         let polling = feed.polling.lock().await;
         if feed.newest().is_none() {
             feed.set_newest(self.read_newest_checks(project).await?);
         }
         drop(polling);
-        self.live_feeds().subscription_opened.notify_one();
+        self.open.subscription_opened.notify_one();
         Ok(LiveSubscription { feed, updates, permit })
     }
 
@@ -179,40 +188,40 @@ impl Engine {
 
     /// Number of projects watched on this node.
     pub fn watched_projects(&self) -> usize {
-        self.live_feeds().watched_feeds().len()
+        self.open.watched_feeds().len()
     }
 
     /// Polls every watched project once and sends the updates.
-    pub async fn poll_live_feeds(&self) {
+    async fn poll_live_feeds(&self) {
         let poll = async |feed: Arc<ProjectFeed>| {
             if let Err(error) = self.poll_feed(&feed).await {
                 tracing::debug!(%error, "live feed poll failed; retrying");
             }
         };
-        stream::iter(self.live_feeds().watched_feeds()).for_each_concurrent(MAX_CONCURRENT_POLLS, poll).await;
+        stream::iter(self.open.watched_feeds()).for_each_concurrent(MAX_CONCURRENT_POLLS, poll).await;
     }
 
     /// Ends the subscriptions whose session has ended or lost access to the workspace.
-    pub async fn end_stale_subscriptions(&self) {
-        let viewers = self.live_feeds().viewer_limit.viewers();
+    async fn end_stale_subscriptions(&self) {
+        let viewers = self.open.viewer_limit.viewers();
         let tokens: BTreeSet<_> = viewers.iter().map(|viewer| viewer.session).collect();
         let workspaces: BTreeSet<_> = viewers.iter().map(|viewer| viewer.workspace).collect();
         let (tokens, workspaces) = (Vec::from_iter(tokens), Vec::from_iter(workspaces));
-        match self.store().session_access(&tokens, &workspaces, self.clock().now()).await {
-            Ok(access) => self.live_feeds().viewer_limit.end_without_access(&viewers, &access),
+        match self.sessions.session_access(&tokens, &workspaces, self.context.now()).await {
+            Ok(access) => self.open.viewer_limit.end_without_access(&viewers, &access),
             // Without the store, no subscription receives updates either.
             Err(error) => tracing::debug!(%error, "failed to query the access of live subscriptions; retrying"),
         }
     }
 
-    /// Polls feeds and ends subscriptions without access until `shutdown`.
-    pub async fn run_live_feed(&self, shutdown: CancellationToken) {
+    /// Until `shutdown`, polls the feeds and ends subscriptions whose viewer lost access.
+    pub async fn run(&self, shutdown: CancellationToken) {
         tokio::join!(self.run_feed_polling(&shutdown), self.run_access_expiry(&shutdown));
     }
 
     async fn run_access_expiry(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
-            if !self.live_feeds().viewer_limit.viewers().is_empty() {
+            if !self.open.viewer_limit.viewers().is_empty() {
                 self.end_stale_subscriptions().await;
             }
         }
@@ -220,8 +229,8 @@ impl Engine {
 
     async fn run_feed_polling(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
-            if self.live_feeds().watched_feeds().is_empty() {
-                shutdown.run_until_cancelled(self.live_feeds().subscription_opened.notified()).await;
+            if self.open.watched_feeds().is_empty() {
+                shutdown.run_until_cancelled(self.open.subscription_opened.notified()).await;
             } else {
                 self.poll_live_feeds().await;
             }
@@ -244,12 +253,157 @@ impl Engine {
 
     async fn read_newest_checks(&self, project: ProjectId) -> Result<NewestChecks, StoreError> {
         let products = |project: Arc<Project>| project.products.clone();
-        let products = self.control_plane().project(project).map(products).unwrap_or_default();
+        let products = self.context.control_plane.project(project).map(products).unwrap_or_default();
         let page = PageRequest::new(MAX_NEWEST_CHECKS, 1).unwrap_or_default();
         let mut newest = NewestChecks::default();
         for product in products.into_iter().filter(|product| Product::requires_operator(*product)) {
-            newest.add(product, self.list_any_checks(project, product, None, page).await?.items);
+            newest.add(product, self.checks.list_any_checks(project, product, None, page).await?.items);
         }
         Ok(newest)
+    }
+}
+
+/// A created or changed check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckUpdate {
+    pub check: Arc<AnyCheck>,
+    pub is_new: bool,
+}
+
+/// The newest checks of each product, newest first.
+#[derive(Clone, Debug, Default)]
+struct NewestChecks(BTreeMap<Product, Vec<Arc<AnyCheck>>>);
+
+impl NewestChecks {
+    fn add(&mut self, product: Product, checks: Vec<AnyCheck>) {
+        self.0.insert(product, checks.into_iter().map(Arc::new).collect());
+    }
+
+    /// The most recently changed checks of all products, latest first.
+    fn most_recently_changed(&self) -> Vec<Arc<AnyCheck>> {
+        let mut all: Vec<_> = self.0.values().flatten().cloned().collect();
+        all.sort_by_key(|check| Reverse(change_order(check)));
+        all.truncate(usize::try_from(MAX_NEWEST_CHECKS).unwrap_or(usize::MAX));
+        all
+    }
+
+    /// The checks created or changed since `before`, in the order of their changes.
+    fn updates_since(&self, before: &NewestChecks) -> Vec<CheckUpdate> {
+        let mut updates: Vec<_> = self
+            .0
+            .iter()
+            // Existing checks of a product that was just enabled are not updates.
+            .filter_map(|(product, checks)| Some((before.0.get(product)?, checks)))
+            .flat_map(|(before, checks)| checks.iter().filter_map(|check| diff_check(before, check)))
+            .collect();
+        updates.sort_by_key(|update| change_order(&update.check));
+        updates
+    }
+}
+
+fn diff_check(before: &[Arc<AnyCheck>], check: &Arc<AnyCheck>) -> Option<CheckUpdate> {
+    let previous = before.iter().find(|previous| previous.id == check.id);
+    let is_unchanged = previous.is_some_and(|old| old.state == check.state && old.network == check.network);
+    (!is_unchanged).then(|| CheckUpdate { check: Arc::clone(check), is_new: previous.is_none() })
+}
+
+/// Time of the last change, with the id to break ties.
+fn change_order(check: &AnyCheck) -> (Timestamp, CheckId) {
+    (check.updated_at().unwrap_or(check.created_at), check.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use ringtrue_domain::{
+        account::AccountId,
+        lifecycle::{Check, CheckId, CheckOutcome, Lifecycle, OpenState},
+        tenancy::{Mode, WorkspaceId},
+    };
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ports::TokenHash;
+
+    fn second(number: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + number).unwrap()
+    }
+
+    fn check(number: u128, product: Product) -> AnyCheck {
+        Check {
+            id: CheckId(Uuid::from_u128(number)),
+            project: ProjectId(Uuid::from_u128(1)),
+            product,
+            mode: Mode::Sandbox,
+            network: None,
+            claimed: None,
+            reference: None,
+            callback_url: None,
+            redirect_url: None,
+            created_at: second(i64::try_from(number).unwrap()),
+            expires_at: second(1_000),
+            state: Lifecycle::Open(OpenState::Accepted),
+        }
+    }
+
+    fn expired(number: u128, product: Product, at: i64) -> AnyCheck {
+        let state = Lifecycle::Concluded { outcome: CheckOutcome::Expired, at: second(at) };
+        AnyCheck { state, ..check(number, product) }
+    }
+
+    fn newest(products: Vec<(Product, Vec<AnyCheck>)>) -> NewestChecks {
+        let mut newest = NewestChecks::default();
+        for (product, checks) in products {
+            newest.add(product, checks);
+        }
+        newest
+    }
+
+    #[test]
+    fn updates_are_ordered_by_change() {
+        const SMS: Product = Product::ReverseSms;
+        const SNA: Product = Product::SecureSna;
+        let before = newest(vec![(SMS, vec![check(3, SMS), check(2, SMS), check(1, SMS)])]);
+        let now = newest(vec![
+            (SMS, vec![check(5, SMS), expired(3, SMS, 4), expired(2, SMS, 6), check(1, SMS)]),
+            (SNA, vec![check(4, SNA)]),
+        ]);
+        let updates: Vec<_> =
+            now.updates_since(&before).iter().map(|update| (update.check.id.0.as_u128(), update.is_new)).collect();
+        assert_eq!(
+            updates,
+            [(3, false), (5, true), (2, false)],
+            "checks of a product that was just enabled are not updates"
+        );
+        let shown: Vec<_> = now.most_recently_changed().iter().map(|check| check.id.0.as_u128()).collect();
+        assert_eq!(shown, [2, 5, 4, 3, 1]);
+        assert!(now.updates_since(&now).is_empty());
+    }
+
+    #[tokio::test]
+    async fn slow_subscription_receives_the_number_of_missed_updates() {
+        let live = OpenFeeds::default();
+        let project = ProjectId(Uuid::from_u128(1));
+        let (feed, updates) = live.subscribe(project);
+        let permit = live
+            .viewer_limit
+            .acquire(Viewer {
+                account: AccountId(Uuid::from_u128(2)),
+                is_admin: false,
+                workspace: WorkspaceId(Uuid::from_u128(3)),
+                session: TokenHash([4; 32]),
+            })
+            .unwrap();
+        let mut subscription = LiveSubscription { feed: Arc::clone(&feed), updates, permit };
+        assert_eq!(live.watched_feeds().len(), 1);
+        for number in 0..300 {
+            let check = Arc::new(check(number, Product::Discovery));
+            feed.updates.send(Arc::new(CheckUpdate { check, is_new: true })).unwrap();
+        }
+        assert!(matches!(subscription.next().await, Some(LiveEvent::Missed(44))));
+        let Some(LiveEvent::Updated(update)) = subscription.next().await else { panic!("no update is queued") };
+        assert_eq!(update.check.id.0.as_u128(), 44);
+        drop(subscription);
+        assert!(live.watched_feeds().is_empty(), "no subscription remains");
     }
 }

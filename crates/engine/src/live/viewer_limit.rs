@@ -36,17 +36,17 @@ impl Viewer {
 
 /// Counts the live subscriptions of this node.
 #[derive(Debug, Default)]
-pub(super) struct ViewerLimit(Mutex<Places>);
+pub(super) struct ViewerLimit(Mutex<HeldPermits>);
 
 #[derive(Debug, Default)]
-struct Places {
+struct HeldPermits {
     /// By account, oldest first.
-    held: HashMap<AccountId, VecDeque<Place>>,
+    held: HashMap<AccountId, VecDeque<HeldPermit>>,
     last_number: u64,
 }
 
 #[derive(Debug)]
-struct Place {
+struct HeldPermit {
     number: u64,
     viewer: Viewer,
     /// Cancelled when a later subscription of the same account takes the place.
@@ -55,7 +55,7 @@ struct Place {
     ended: CancellationToken,
 }
 
-/// Place of one live subscription. Dropping it frees the place.
+/// Permit of one live subscription, released on drop.
 #[derive(Debug)]
 pub(super) struct ViewerPermit {
     limit: Arc<ViewerLimit>,
@@ -65,7 +65,7 @@ pub(super) struct ViewerPermit {
     ended: CancellationToken,
 }
 
-impl Places {
+impl HeldPermits {
     fn count(&self, filter: impl Fn(&Viewer) -> bool) -> usize {
         self.held.values().flatten().filter(|held| filter(&held.viewer)).count()
     }
@@ -81,29 +81,29 @@ impl Places {
 }
 
 impl ViewerLimit {
-    /// Takes a place. An account at its limit loses its oldest subscription, since a closed page is noticed late and
+    /// Acquires a permit. An account at its limit loses its oldest subscription, since a closed page is noticed late and
     /// must not block the next one.
     pub(super) fn acquire(self: &Arc<Self>, viewer: Viewer) -> Result<ViewerPermit, WatchError> {
-        let mut places = self.lock();
-        let own = places.held.entry(viewer.account).or_default();
+        let mut permits = self.lock();
+        let own = permits.held.entry(viewer.account).or_default();
         let oldest = if own.len() >= MAX_PER_ACCOUNT { own.pop_front() } else { None };
-        if !places.has_room_for(&viewer) {
-            let own = places.held.entry(viewer.account).or_default();
+        if !permits.has_room_for(&viewer) {
+            let own = permits.held.entry(viewer.account).or_default();
             own.extend(oldest);
             own.make_contiguous().sort_by_key(|held| held.number);
             if own.is_empty() {
-                places.held.remove(&viewer.account);
+                permits.held.remove(&viewer.account);
             }
             return Err(WatchError::TooManyViewers);
         }
         if let Some(oldest) = oldest {
             oldest.replaced.cancel();
         }
-        places.last_number += 1;
-        let number = places.last_number;
+        permits.last_number += 1;
+        let number = permits.last_number;
         let (replaced, ended) = (CancellationToken::new(), CancellationToken::new());
-        let held = Place { number, viewer, replaced: replaced.clone(), ended: ended.clone() };
-        places.held.entry(viewer.account).or_default().push_back(held);
+        let held = HeldPermit { number, viewer, replaced: replaced.clone(), ended: ended.clone() };
+        permits.held.entry(viewer.account).or_default().push_back(held);
         Ok(ViewerPermit { limit: Arc::clone(self), account: viewer.account, number, replaced, ended })
     }
 
@@ -126,7 +126,7 @@ impl ViewerLimit {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, HeldPermits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,11 +145,11 @@ impl ViewerPermit {
 
 impl Drop for ViewerPermit {
     fn drop(&mut self) {
-        let mut places = self.limit.lock();
-        if let Some(own) = places.held.get_mut(&self.account) {
+        let mut permits = self.limit.lock();
+        if let Some(own) = permits.held.get_mut(&self.account) {
             own.retain(|held| held.number != self.number);
             if own.is_empty() {
-                places.held.remove(&self.account);
+                permits.held.remove(&self.account);
             }
         }
     }
@@ -208,7 +208,7 @@ mod tests {
         assert!(matches!(limit.acquire(member(400, 9)), Err(WatchError::TooManyViewers)), "180 are for members");
         held.extend((500..519).map(|number| limit.acquire(admin(number)).unwrap()));
         assert!(matches!(limit.acquire(admin(600)), Err(WatchError::TooManyViewers)), "200 in all");
-        // An account at its limit replaces its oldest subscription even when all places are taken.
+        // An account at its limit replaces its oldest subscription even when all permits are taken.
         drop(held.drain(..4));
         held.extend((0..4).map(|_| limit.acquire(member(49, 1)).unwrap()));
         held.push(limit.acquire(member(49, 1)).unwrap());

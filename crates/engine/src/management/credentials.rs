@@ -3,21 +3,21 @@
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::{
-    audit::{Action, Actor, AuditEvent},
+    audit::{Action, AuditEvent},
     page::{Page, PageRequest},
     product::{Product, Scope},
     tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, SecretDigest, WorkspaceId},
 };
 
-use super::{MAX_WRITE_ATTEMPTS, ManagementActor, ManagementError, Precondition};
+use super::{MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError, Precondition};
 use crate::{
-    Engine,
     control_plane::MAX_DEAD_CREDENTIALS,
     idempotency::IdempotentRequest,
     ports::{
         CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse, StoreError,
         TenantLookup,
     },
+    tokens::credential_digest,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ pub struct IssuedCredential {
     pub secret: ClientSecret,
 }
 
-impl Engine {
+impl Management {
     pub async fn create_credential(
         &self,
         manager: &ManagementActor,
@@ -43,7 +43,7 @@ impl Engine {
         idempotency: Option<IdempotentRequest<'_, IssuedCredential>>,
     ) -> Result<IssuedCredential, ManagementError> {
         self.authorize(manager, owner).await?;
-        if new.expires_at.is_some_and(|at| at <= self.clock().now()) {
+        if new.expires_at.is_some_and(|at| at <= self.context.now()) {
             let problem = "`expires_at` must be in the future".to_owned();
             return Err(ManagementError::InvalidMember { member: "/expires_at", problem });
         }
@@ -57,8 +57,8 @@ impl Engine {
         }
         let issued = self.generate_credential(owner, scopes, new.expires_at)?;
         let target = issued.credential.client_id.to_string();
-        let audit = self.new_audit_event(manager, Action::CredentialCreated, target, vec![]);
-        let completion = self.seal_idempotent_response(idempotency, &issued)?;
+        let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
+        let completion = self.idempotency.seal_response(idempotency.as_ref(), &issued)?;
         self.store_credential(&issued, &audit, completion.as_ref()).await?;
         Ok(issued)
     }
@@ -69,11 +69,11 @@ impl Engine {
         audit: &AuditEvent,
         completion: Option<&IdempotentResponse>,
     ) -> Result<(), ManagementError> {
-        let max = self.tenant_limits().credentials_per_owner;
+        let max = self.context.settings.tenant_limits.credentials_per_owner;
         let limits = CredentialLimits { max_live: max, max_dead: MAX_DEAD_CREDENTIALS };
-        match self.store().create_credential(&issued.credential, audit, completion, limits).await? {
+        match self.credentials.create_credential(&issued.credential, audit, completion, limits).await? {
             CreateCredentialOutcome::Created => {
-                self.refresh_after_write().await;
+                self.context.refresh_after_write().await;
                 Ok(())
             }
             CreateCredentialOutcome::LimitReached => {
@@ -93,7 +93,7 @@ impl Engine {
         workspace: WorkspaceId,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        if let TenantLookup::NotFound = self.store().find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.workspaces.find_workspace(workspace, workspace).await? {
             return Err(ManagementError::WorkspaceNotFound);
         }
         self.create_credential_as_operator(CredentialOwner::Workspace(workspace), expires_at).await
@@ -107,8 +107,8 @@ impl Engine {
     ) -> Result<IssuedCredential, ManagementError> {
         let issued = self.generate_credential(owner, all_scopes(owner), expires_at)?;
         let target = issued.credential.client_id.to_string();
-        let audit =
-            self.new_audit_event_by(Actor::Operator, Action::CredentialCreated, owner.workspace(), target, vec![]);
+        let operator = ManagementActor::operator(owner.workspace());
+        let audit = operator.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
         self.store_credential(&issued, &audit, None).await?;
         Ok(issued)
     }
@@ -120,7 +120,7 @@ impl Engine {
         client_id: &ClientId,
     ) -> Result<Credential, ManagementError> {
         self.authorize(manager, owner).await?;
-        match self.store().find_credential(owner, client_id).await? {
+        match self.credentials.find_credential(owner, client_id).await? {
             TenantLookup::Found(credential) => Ok(credential),
             TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("credential")),
             TenantLookup::NotFound => Err(ManagementError::CredentialNotFound),
@@ -134,7 +134,7 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<Credential>, ManagementError> {
         self.authorize(manager, owner).await?;
-        Ok(self.store().list_credentials(owner, page).await?)
+        Ok(self.credentials.list_credentials(owner, page).await?)
     }
 
     /// Deletes a credential. Its tokens are rejected from then on.
@@ -150,10 +150,11 @@ impl Engine {
             if !condition(&current) {
                 return Err(ManagementError::PreconditionFailed);
             }
-            let audit = self.new_audit_event(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
-            match self.store().delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
+            let audit =
+                manager.new_audit_event(&self.context, Action::CredentialDeleted, client_id.to_string(), vec![]);
+            match self.credentials.delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
                 TenantLookup::Found(DeleteCredentialOutcome::Deleted) => {
-                    self.refresh_after_write().await;
+                    self.context.refresh_after_write().await;
                     return Ok(());
                 }
                 TenantLookup::Found(DeleteCredentialOutcome::Stale) => {}
@@ -175,9 +176,9 @@ impl Engine {
             CredentialOwner::Workspace(_) => "wsp",
             CredentialOwner::Project(..) => "prj",
         };
-        let id = format!("{prefix}_{}", BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<16>()));
+        let id = format!("{prefix}_{}", BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<16>()));
         // The prefix lets secret scanners find a leaked secret.
-        let secret = format!("rts_{}", BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>()));
+        let secret = format!("rts_{}", BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>()));
         #[expect(clippy::expect_used, reason = "base64url is within the alphabet of client ids")]
         let client_id = id.parse().expect("a generated client id is valid");
         let mut credential = Credential {
@@ -185,12 +186,13 @@ impl Engine {
             owner,
             secret_digest: SecretDigest([0; 32]),
             scopes,
-            created_at: self.clock().now(),
+            created_at: self.context.now(),
             expires_at,
             deleted_at: None,
             last_used_at: None,
         };
-        credential.secret_digest = self.credential_digest(&credential, &secret)?;
+        let digest = credential_digest(&self.context.keys(), &credential, &secret);
+        credential.secret_digest = digest.ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))?;
         Ok(IssuedCredential { credential, secret: ClientSecret::new(secret) })
     }
 }

@@ -7,25 +7,30 @@ mod credentials;
 mod project_patch;
 mod projects;
 mod reports;
-mod workspaces;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use project_patch::{ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch};
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
-pub use reports::{UsageReport, UsageRequest};
-pub use workspaces::CreatedWorkspace;
+pub use reports::{KeyWithKid, UsageReport, UsageRequest};
+
+use std::sync::Arc;
 
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
-    id::uuid_v7,
     network::NetworkId,
-    tenancy::{CredentialOwner, WorkspaceId},
+    product::Scope,
+    tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
 
 use crate::{
-    Engine,
-    idempotency::IdempotencyScope,
-    ports::{StoreError, TenantLookup},
+    accounts::Administrator,
+    context::Context,
+    idempotency::{Idempotency, IdempotencyScope},
+    networks::Networks,
+    ports::{
+        AccountStore, AuditStore, CredentialStore, KeyStore, ProjectStore, StoreError, TenantLookup, UsageStore,
+        WorkspaceStore,
+    },
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +95,48 @@ pub struct ManagementActor {
     pub request_id: Option<String>,
 }
 
-impl Engine {
+impl ManagementActor {
+    /// The operator at the command line.
+    pub fn operator(workspace: WorkspaceId) -> Self {
+        ManagementActor { workspace, actor: Actor::Operator, request_id: None }
+    }
+
+    pub(crate) fn new_audit_event(
+        &self,
+        context: &Context,
+        action: Action,
+        target: String,
+        changes: Vec<String>,
+    ) -> AuditEvent {
+        let event = context.new_audit_event(self.actor.clone(), action, Some(self.workspace), target);
+        AuditEvent { changes, request_id: self.request_id.clone(), ..event }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct CreatedWorkspace {
+    pub workspace: Workspace,
+    pub credential: IssuedCredential,
+}
+
+/// Manages workspaces, projects and credentials, and reports on them.
+#[derive(derive_more::Debug)]
+#[debug("Management")]
+pub struct Management {
+    pub(crate) context: Arc<Context>,
+    pub(crate) workspaces: Arc<dyn WorkspaceStore>,
+    pub(crate) projects: Arc<dyn ProjectStore>,
+    pub(crate) credentials: Arc<dyn CredentialStore>,
+    pub(crate) usage: Arc<dyn UsageStore>,
+    pub(crate) audit: Arc<dyn AuditStore>,
+    pub(crate) keys: Arc<dyn KeyStore>,
+    /// For the names of actors in the audit log.
+    pub(crate) accounts: Arc<dyn AccountStore>,
+    pub(crate) idempotency: Arc<Idempotency>,
+    pub(crate) networks: Arc<Networks>,
+}
+
+impl Management {
     /// Authorises a caller for a workspace, or for a project in it, and returns the scope of its idempotency keys.
     pub async fn authorize(
         &self,
@@ -115,43 +161,105 @@ impl Engine {
         if manager.workspace == workspace {
             return Ok(());
         }
-        match self.store().find_workspace(manager.workspace, workspace).await? {
+        match self.workspaces.find_workspace(manager.workspace, workspace).await? {
             TenantLookup::Found(_) => Ok(()),
             TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("workspace")),
             TenantLookup::NotFound => Err(ManagementError::WorkspaceNotFound),
         }
     }
 
-    pub(crate) fn new_audit_event(
-        &self,
-        manager: &ManagementActor,
-        action: Action,
-        target: String,
-        changes: Vec<String>,
-    ) -> AuditEvent {
-        let mut event = self.new_audit_event_by(manager.actor.clone(), action, manager.workspace, target, changes);
-        event.request_id.clone_from(&manager.request_id);
-        event
+    /// Creates a workspace with its first credential.
+    pub async fn create_workspace(&self, name: Name) -> Result<CreatedWorkspace, StoreError> {
+        let workspace = self.new_workspace(name);
+        let id = workspace.id;
+        let credential = self.generate_credential(CredentialOwner::Workspace(id), vec![Scope::Management], None)?;
+        let client_id = credential.credential.client_id.to_string();
+        let operator = ManagementActor::operator(id);
+        let audit = [
+            operator.new_audit_event(&self.context, Action::WorkspaceCreated, id.to_string(), vec![]),
+            operator.new_audit_event(&self.context, Action::CredentialCreated, client_id, vec![]),
+        ];
+        self.workspaces.create_workspace(&workspace, Some(&credential.credential), &audit).await?;
+        self.context.refresh_after_write().await;
+        Ok(CreatedWorkspace { workspace, credential })
     }
 
-    pub(crate) fn new_audit_event_by(
+    /// Creates a workspace without credentials, which its owners create in the console.
+    pub async fn create_workspace_without_credential(
         &self,
-        actor: Actor,
-        action: Action,
-        workspace: WorkspaceId,
-        target: String,
-        changes: Vec<String>,
-    ) -> AuditEvent {
-        let at = self.clock().now();
-        AuditEvent {
-            id: uuid_v7(at, self.entropy().bytes()),
-            workspace: Some(workspace),
-            at,
-            actor,
-            action,
-            target,
-            changes,
-            request_id: None,
+        administrator: &Administrator,
+        name: Name,
+    ) -> Result<Workspace, StoreError> {
+        let workspace = self.new_workspace(name);
+        let (actor, request_id) = administrator.actor_and_request_id();
+        let manager = ManagementActor { workspace: workspace.id, actor, request_id };
+        let audit = manager.new_audit_event(&self.context, Action::WorkspaceCreated, workspace.id.to_string(), vec![]);
+        self.workspaces.create_workspace(&workspace, None, &[audit]).await?;
+        self.context.refresh_after_write().await;
+        Ok(workspace)
+    }
+
+    fn new_workspace(&self, name: Name) -> Workspace {
+        let now = self.context.now();
+        Workspace {
+            id: WorkspaceId(self.context.new_uuid(now)),
+            name,
+            data_residency: self.context.settings.region,
+            rate_limits: RateLimits::default(),
+            created_at: now,
+            updated_at: now,
         }
+    }
+
+    /// Replaces a workspace's rate-limit overrides. Returns `None` if the workspace does not exist.
+    pub async fn set_workspace_limits(
+        &self,
+        id: WorkspaceId,
+        limits: RateLimits,
+    ) -> Result<Option<Workspace>, StoreError> {
+        let changes = vec!["rate_limits".to_owned()];
+        let operator = ManagementActor::operator(id);
+        let audit = operator.new_audit_event(&self.context, Action::WorkspaceUpdated, id.to_string(), changes);
+        let workspace = self.workspaces.set_workspace_limits(id, limits, audit.at, &audit).await?;
+        self.context.refresh_after_write().await;
+        Ok(workspace)
+    }
+
+    pub async fn workspace(&self, manager: &ManagementActor, id: WorkspaceId) -> Result<Workspace, ManagementError> {
+        match self.workspaces.find_workspace(manager.workspace, id).await? {
+            TenantLookup::Found(workspace) => Ok(workspace),
+            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("workspace")),
+            TenantLookup::NotFound => Err(ManagementError::WorkspaceNotFound),
+        }
+    }
+
+    pub async fn rename_workspace(
+        &self,
+        manager: &ManagementActor,
+        id: WorkspaceId,
+        name: Name,
+        condition: Precondition<'_, Workspace>,
+    ) -> Result<Workspace, ManagementError> {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
+            let current = self.workspace(manager, id).await?;
+            if !condition(&current) {
+                return Err(ManagementError::PreconditionFailed);
+            }
+            if current.name == name {
+                return Ok(current);
+            }
+            let audit = manager.new_audit_event(
+                &self.context,
+                Action::WorkspaceUpdated,
+                id.to_string(),
+                vec!["name".to_owned()],
+            );
+            if let Some(renamed) = self.workspaces.rename_workspace(id, &name, Some(&current), audit.at, &audit).await?
+            {
+                self.context.refresh_after_write().await;
+                return Ok(renamed);
+            }
+        }
+        Err(ManagementError::ConcurrentUpdates)
     }
 }

@@ -2,7 +2,6 @@
 
 use ringtrue_domain::{
     audit::Action,
-    id::uuid_v7,
     network::{AllowedNetwork, NetworkSelector},
     page::{Page, PageRequest},
     product::Product,
@@ -11,11 +10,10 @@ use ringtrue_domain::{
 };
 
 use super::{
-    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, ManagementActor, ManagementError, Precondition,
-    ProjectPatch, credentials::all_scopes,
+    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError,
+    Precondition, ProjectPatch, credentials::all_scopes,
 };
 use crate::{
-    Engine,
     idempotency::IdempotentRequest,
     ports::{CreateProjectOutcome, TenantLookup, UpdateProjectOutcome},
 };
@@ -41,7 +39,7 @@ pub struct UpdatedProject {
     pub credential: Option<IssuedCredential>,
 }
 
-impl Engine {
+impl Management {
     /// Creates a project with its first credential.
     pub async fn create_project(
         &self,
@@ -51,8 +49,8 @@ impl Engine {
         idempotency: Option<IdempotentRequest<'_, CreatedProject>>,
     ) -> Result<CreatedProject, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        let now = self.clock().now();
-        let id = ProjectId(uuid_v7(now, self.entropy().bytes()));
+        let now = self.context.now();
+        let id = ProjectId(self.context.new_uuid(now));
         let project = Project {
             id,
             workspace,
@@ -60,7 +58,7 @@ impl Engine {
             mode: new.mode,
             live_since: None,
             disabled: false,
-            configuration: new.configuration.build(new.mode, self.url_policy())?,
+            configuration: new.configuration.build(new.mode, &self.context.settings.url_policy)?,
             products: new.products,
             allowed_networks: vec![],
             created_at: now,
@@ -71,19 +69,19 @@ impl Engine {
         let credential = self.generate_credential(owner, all_scopes(owner), None)?;
         let client_id = credential.credential.client_id.to_string();
         let audit = [
-            self.new_audit_event(manager, Action::ProjectCreated, id.to_string(), vec![]),
-            self.new_audit_event(manager, Action::CredentialCreated, client_id, vec![]),
+            manager.new_audit_event(&self.context, Action::ProjectCreated, id.to_string(), vec![]),
+            manager.new_audit_event(&self.context, Action::CredentialCreated, client_id, vec![]),
         ];
         let created = CreatedProject { project, credential };
-        let completion = self.seal_idempotent_response(idempotency, &created)?;
-        let max = self.tenant_limits().projects_per_workspace;
+        let completion = self.idempotency.seal_response(idempotency.as_ref(), &created)?;
+        let max = self.context.settings.tenant_limits.projects_per_workspace;
         let written = self
-            .store()
+            .projects
             .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref(), max)
             .await?;
         match written {
             CreateProjectOutcome::Created => {
-                self.refresh_after_write().await;
+                self.context.refresh_after_write().await;
                 Ok(created)
             }
             CreateProjectOutcome::NameTaken => Err(ManagementError::ProjectNameTaken),
@@ -100,7 +98,7 @@ impl Engine {
         id: ProjectId,
     ) -> Result<Project, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        match self.store().find_project(workspace, id).await? {
+        match self.projects.find_project(workspace, id).await? {
             TenantLookup::Found(project) => Ok(project),
             TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("project")),
             TenantLookup::NotFound => Err(ManagementError::ProjectNotFound),
@@ -115,7 +113,7 @@ impl Engine {
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        Ok(self.store().list_projects(workspace, page, filter).await?)
+        Ok(self.projects.list_projects(workspace, page, filter).await?)
     }
 
     pub async fn patch_project(
@@ -134,9 +132,9 @@ impl Engine {
                 let problem = "a live project cannot return to the sandbox; create another project".to_owned();
                 return Err(ManagementError::InvalidMember { member: "/mode", problem });
             }
-            let (mut patched, changes) = patch.clone().apply(project, self.url_policy())?;
+            let (mut patched, changes) = patch.clone().apply(project, &self.context.settings.url_policy)?;
             if patched.mode != project.mode {
-                patched.live_since = Some(crate::checks::truncate_to_millis(self.clock().now()));
+                patched.live_since = Some(self.context.now());
             }
             Ok((patched, changes))
         })
@@ -169,7 +167,7 @@ impl Engine {
         networks: Vec<AllowedNetwork>,
         current: &[AllowedNetwork],
     ) -> Result<Vec<AllowedNetwork>, ManagementError> {
-        let directory = self.networks().directory();
+        let directory = self.networks.directory();
         let mut canonical: Vec<AllowedNetwork> = Vec::with_capacity(networks.len());
         for (position, AllowedNetwork { network, products }) in networks.into_iter().enumerate() {
             let selector = match network {
@@ -217,21 +215,21 @@ impl Engine {
             if credential.is_some() {
                 members.push("credentials".to_owned());
             }
-            let mut audit = vec![self.new_audit_event(manager, action, id.to_string(), members)];
+            let mut audit = vec![manager.new_audit_event(&self.context, action, id.to_string(), members)];
             changed.updated_at = audit[0].at.max(current.updated_at);
             changed.revision = current.revision.next();
             if let Some(IssuedCredential { credential, .. }) = &credential {
-                audit.push(self.new_audit_event(
-                    manager,
+                audit.push(manager.new_audit_event(
+                    &self.context,
                     Action::CredentialCreated,
                     credential.client_id.to_string(),
                     vec![],
                 ));
             }
             let replacement = credential.as_ref().map(|issued| &issued.credential);
-            match self.store().update_project(&changed, replacement, &audit).await? {
+            match self.projects.update_project(&changed, replacement, &audit).await? {
                 UpdateProjectOutcome::Updated => {
-                    self.refresh_after_write().await;
+                    self.context.refresh_after_write().await;
                     return Ok(UpdatedProject { project: changed, credential });
                 }
                 UpdateProjectOutcome::NameTaken => return Err(ManagementError::ProjectNameTaken),

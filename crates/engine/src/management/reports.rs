@@ -1,16 +1,20 @@
-//! Usage report and audit log of a workspace.
+//! Usage report and audit log of a workspace; keys and audit log of the whole deployment.
+
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    audit::AuditEvent,
+    account::{AccountId, Email},
+    audit::{Actor, AuditEvent},
     page::{Page, PageRequest},
-    tenancy::{ProjectId, WorkspaceId},
+    tenancy::{ClientId, ProjectId, WorkspaceId},
 };
 
-use super::{ManagementActor, ManagementError};
+use super::{Management, ManagementActor, ManagementError};
 use crate::{
-    Engine,
-    ports::{AuditFilter, UsageFilter, UsageGrouping, UsageRow},
+    accounts::Administrator,
+    keys::{self, KeyRotation, KeySummary, RotateError},
+    ports::{AuditFilter, KeyPurpose, StoreError, UsageFilter, UsageGrouping, UsageRow},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,13 @@ pub struct UsageReport {
     pub rows: Vec<UsageRow>,
 }
 
+/// A key, with its `kid` if it is a callback key.
+#[derive(Clone, Debug)]
+pub struct KeyWithKid {
+    pub summary: KeySummary,
+    pub kid: Option<String>,
+}
+
 /// Default and maximum time range of a usage report. The maximum bounds the cost of the query.
 fn time_ranges(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
     let days = |n: i64| SignedDuration::from_hours(24 * n);
@@ -39,7 +50,7 @@ fn time_ranges(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
     }
 }
 
-impl Engine {
+impl Management {
     pub async fn usage_report(
         &self,
         manager: &ManagementActor,
@@ -47,7 +58,7 @@ impl Engine {
         request: UsageRequest,
     ) -> Result<UsageReport, ManagementError> {
         let (default, max) = time_ranges(request.grouping);
-        let to = request.to.unwrap_or_else(|| self.clock().now());
+        let to = request.to.unwrap_or_else(|| self.context.now());
         let from = match request.from {
             Some(from) => from,
             None => to.checked_sub(default).unwrap_or(Timestamp::MIN),
@@ -65,7 +76,7 @@ impl Engine {
             None => self.authorize_workspace(manager, workspace).await?,
         }
         let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
-        let rows = self.store().usage(workspace, filter).await?;
+        let rows = self.usage.usage(workspace, filter).await?;
         Ok(UsageReport { from, to, grouping: request.grouping, rows })
     }
 
@@ -77,6 +88,68 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        Ok(self.store().list_audit_events(workspace, filter, page).await?)
+        Ok(self.audit.list_audit_events(workspace, filter, page).await?)
+    }
+
+    /// All keys, sorted by purpose and start of activity.
+    pub async fn list_keys(&self, _: &Administrator) -> Result<Vec<KeyWithKid>, StoreError> {
+        let summaries = keys::list_key_summaries(&*self.keys, &*self.context.clock).await?;
+        let ring = self.context.keys();
+        let kids: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
+        let with_kid =
+            |summary: KeySummary| KeyWithKid { kid: kids.get(&summary.id).map(ToString::to_string), summary };
+        Ok(summaries.into_iter().map(with_kid).collect())
+    }
+
+    /// Rotates the key of a purpose, in an emergency with immediate effect.
+    pub async fn rotate_key(
+        &self,
+        administrator: &Administrator,
+        purpose: KeyPurpose,
+        emergency: bool,
+    ) -> Result<KeySummary, RotateError> {
+        let (actor, request_id) = administrator.actor_and_request_id();
+        let rotation = KeyRotation { purpose, emergency, actor, request_id };
+        let master = self.context.control_plane.master_key();
+        let successor =
+            keys::rotate_key(rotation, &*self.keys, master, &*self.context.clock, &*self.context.entropy).await?;
+        self.context.refresh_after_write().await;
+        Ok(successor)
+    }
+
+    /// Audit events of all workspaces and of the deployment, newest first.
+    pub async fn list_all_audit_events(
+        &self,
+        _: &Administrator,
+        filter: &AuditFilter,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, StoreError> {
+        self.audit.list_all_audit_events(filter, page).await
+    }
+
+    /// Email addresses of the accounts that occur in audit events.
+    pub async fn emails_in_events(&self, events: &[AuditEvent]) -> Result<HashMap<AccountId, Email>, StoreError> {
+        let actors = events.iter().filter_map(|event| match &event.actor {
+            Actor::Account(account) => Some(*account),
+            Actor::Credential(_) | Actor::Operator | Actor::System => None,
+        });
+        let targets = events.iter().filter(|event| event.action.target_type() == "account");
+        let targets = targets.filter_map(|event| event.target.parse().ok());
+        let accounts: BTreeSet<AccountId> = actors.chain(targets).collect();
+        let accounts: Vec<AccountId> = accounts.into_iter().collect();
+        Ok(self.accounts.emails_of_accounts(&accounts).await?.into_iter().collect())
+    }
+
+    /// Parses an audit actor: an email address, a client id, `operator` or `system`. Returns `None` if there is none.
+    pub async fn resolve_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
+        if let Ok(email) = text.parse::<Email>() {
+            let record = self.accounts.find_account_by_email(&email).await?;
+            return Ok(record.map(|record| Actor::Account(record.account.id)));
+        }
+        Ok(match text {
+            "operator" => Some(Actor::Operator),
+            "system" => Some(Actor::System),
+            other => other.parse::<ClientId>().ok().map(Actor::Credential),
+        })
     }
 }

@@ -5,7 +5,6 @@
 //! machine's wall clock is only compared with the result, so setting it has no effect.
 
 use std::{
-    fmt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
@@ -79,6 +78,8 @@ impl Clock for ManualClock {
 /// It steps forward to a sample that is ahead. It slews back to a sample that is behind, at nine tenths of normal
 /// speed, so that timeouts and retries are off by a tenth at most and no instant repeats. After a gap without samples
 /// it loses at most a fifth of a second per sample, so that it never stands still for longer.
+#[derive(derive_more::Debug)]
+#[debug("DatabaseClock({offset:?})")]
 pub struct DatabaseClock {
     machine: Arc<dyn Clock>,
     /// Zero of the monotonic clock.
@@ -150,12 +151,6 @@ impl Clock for DatabaseClock {
             None => self.latest.store(seen, Ordering::Relaxed),
             Some(_) => drop(self.latest.fetch_max(seen, Ordering::Relaxed)),
         }
-    }
-}
-
-impl fmt::Debug for DatabaseClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatabaseClock").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
@@ -235,7 +230,7 @@ mod tests {
         assert!(is_near(time_at(&clock, 1), HOUR));
         let before = clock.now();
         clock.apply_sample(sample(&clock, 2, 0, noon()));
-        assert!(is_near(time_at(&clock, 2), HOUR + SignedDuration::from_millis(900)), "loses a tenth of a second");
+        assert!(is_near(time_at(&clock, 2), HOUR + SignedDuration::from_millis(900)), "the clock slews by 100 ms");
         clock.apply_sample(sample(&clock, 12, 0, noon()));
         let after_gap = HOUR + SignedDuration::from_millis(10_700);
         assert!(is_near(time_at(&clock, 12), after_gap), "only two seconds of a long gap count");

@@ -7,11 +7,13 @@
 //! The log contains no secrets: see [`redaction`]. It omits the Management API, whose changes are in the audit log.
 
 pub mod redaction;
-mod sampler;
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,11 +26,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Engine,
     control_plane::ConcurrentMap,
-    ports::{RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass, StoreError},
+    ports::{RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass, StoreError},
 };
-use sampler::RequestSampler;
 
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 const QUEUE_CAPACITY: usize = 4_096;
@@ -41,8 +41,10 @@ const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticat
 const TRIM_EVERY_ROWS: u32 = 1_000;
 
 /// Sampling and queue of the request log on this node.
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
+#[debug("RequestLog")]
 pub struct RequestLog {
+    store: Arc<dyn RequestLogStore>,
     /// `None` disables the log.
     retention: Option<SignedDuration>,
     samplers: ConcurrentMap<ProjectId, RequestSampler>,
@@ -69,9 +71,10 @@ pub struct MissingRequests {
 }
 
 impl RequestLog {
-    pub(crate) fn new(retention: Option<SignedDuration>) -> Self {
+    pub(crate) fn new(store: Arc<dyn RequestLogStore>, retention: Option<SignedDuration>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         RequestLog {
+            store,
             retention,
             samplers: ConcurrentMap::default(),
             queue: sender,
@@ -109,9 +112,7 @@ impl RequestLog {
     pub fn missing_requests(&self) -> MissingRequests {
         MissingRequests { skipped: self.skipped.load(Ordering::Relaxed), lost: self.lost.load(Ordering::Relaxed) }
     }
-}
 
-impl Engine {
     /// The logged requests of a project, newest first.
     pub async fn list_requests(
         &self,
@@ -119,18 +120,17 @@ impl Engine {
         filter: &RequestLogFilter,
         page: PageRequest,
     ) -> Result<Page<RequestLogEntry>, StoreError> {
-        self.store().list_requests(project, filter, page).await
+        self.store.list_requests(project, filter, page).await
     }
 
     /// `None` if the log is disabled.
-    pub fn request_log_retention(&self) -> Option<SignedDuration> {
-        self.request_log().retention
+    pub fn retention(&self) -> Option<SignedDuration> {
+        self.retention
     }
 
     /// Writes the queued requests. Returns their number.
     pub async fn write_queued_requests(&self) -> Result<usize, StoreError> {
-        let log = self.request_log();
-        let mut writer = log.writer.lock().await;
+        let mut writer = self.writer.lock().await;
         let mut written = 0;
         loop {
             let batch: Vec<_> = std::iter::from_fn(|| writer.queue.try_recv().ok()).take(MAX_BATCH_ROWS).collect();
@@ -143,8 +143,8 @@ impl Engine {
                 *untrimmed = untrimmed.saturating_add(1);
             }
             let count = batch.len() as u64;
-            if let Err(error) = self.store().append_requests(batch).await {
-                log.lost.fetch_add(count, Ordering::Relaxed);
+            if let Err(error) = self.store.append_requests(batch).await {
+                self.lost.fetch_add(count, Ordering::Relaxed);
                 return Err(error);
             }
             let due: Vec<_> = writer
@@ -154,14 +154,14 @@ impl Engine {
                 .map(|(project, _)| *project)
                 .collect();
             for project in due {
-                self.store().trim_requests(project, RETAINED_REQUESTS).await?;
+                self.store.trim_requests(project, RETAINED_REQUESTS).await?;
                 writer.untrimmed.insert(project, 0);
             }
         }
     }
 
     /// Writes queued requests until `shutdown`, then a last time.
-    pub async fn run_request_log_writer(&self, shutdown: CancellationToken) {
+    pub async fn run_writer(&self, shutdown: CancellationToken) {
         loop {
             let is_running = shutdown.run_until_cancelled(tokio::time::sleep(WRITE_INTERVAL)).await.is_some();
             if let Err(error) = self.write_queued_requests().await {
@@ -175,14 +175,103 @@ impl Engine {
 
     /// Deletes requests older than the retention.
     pub(crate) async fn delete_old_requests(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let retention = self.request_log_retention().unwrap_or_default();
+        let retention = self.retention.unwrap_or_default();
         let before = now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
         let mut deleted = 0;
         loop {
-            match self.store().delete_requests_before(before).await? {
+            match self.store.delete_requests_before(before).await? {
                 0 => return Ok(deleted),
                 rows => deleted += rows,
             }
         }
+    }
+}
+
+/// Sampler of one project on this node.
+#[derive(Debug, Default)]
+struct RequestSampler {
+    served: SecondCounter,
+    failed: SecondCounter,
+    unauthenticated: SecondCounter,
+}
+
+/// Lower than for failures, since successful requests are alike.
+const MAX_SERVED_PER_SECOND: u32 = 20;
+const MAX_FAILED_PER_SECOND: u32 = 50;
+/// Requests that name a client without proof. Separate, since anybody can send them.
+const MAX_UNAUTHENTICATED_PER_SECOND: u32 = 2;
+
+/// The second in the upper 32 bits, the count in the lower.
+#[derive(Debug, Default)]
+struct SecondCounter(AtomicU64);
+
+impl RequestSampler {
+    /// Returns `Some` if the request is to be logged, with the number of requests skipped in the previous second.
+    fn sample(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
+        if !authenticated {
+            return self.unauthenticated.sample(MAX_UNAUTHENTICATED_PER_SECOND, at);
+        }
+        match class {
+            StatusClass::Success => self.served.sample(MAX_SERVED_PER_SECOND, at),
+            StatusClass::ClientError | StatusClass::ServerError => self.failed.sample(MAX_FAILED_PER_SECOND, at),
+        }
+    }
+}
+
+impl SecondCounter {
+    fn sample(&self, max: u32, at: Timestamp) -> Option<u32> {
+        // Wraps around after more than a century.
+        let second = at.as_second().cast_unsigned() & u64::from(u32::MAX);
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen >> 32 != second {
+            match self.0.compare_exchange_weak(seen, (second << 32) + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(before) => return Some(count(before).saturating_sub(max)),
+                Err(now) => seen = now,
+            }
+        }
+        // A second never has enough requests to overflow the lower half.
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        (count(before) < max).then_some(0)
+    }
+}
+
+fn count(word: u64) -> u32 {
+    u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(number: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + number).unwrap()
+    }
+
+    #[test]
+    fn sample_is_limited_per_second_and_reports_skipped_requests() {
+        let sampler = RequestSampler::default();
+        for (class, max) in [(StatusClass::Success, 20), (StatusClass::ClientError, 50)] {
+            let sampled = (0..100).filter(|_| sampler.sample(true, class, second(1)).is_some()).count();
+            assert_eq!(sampled, max, "{class:?}");
+            assert_eq!(sampler.sample(true, class, second(2)), Some(100 - u32::try_from(max).unwrap()), "{class:?}");
+            assert_eq!(sampler.sample(true, class, second(2)), Some(0), "{class:?}");
+            assert_eq!(sampler.sample(true, class, second(3)), Some(0), "nothing was skipped: {class:?}");
+        }
+        assert_eq!(
+            sampler.sample(true, StatusClass::ServerError, second(3)),
+            Some(0),
+            "server errors share the limit of client errors"
+        );
+    }
+
+    #[test]
+    fn unauthenticated_requests_have_their_own_limit() {
+        let sampler = RequestSampler::default();
+        let sampled = |authenticated| {
+            (0..100).filter(|_| sampler.sample(authenticated, StatusClass::ClientError, second(1)).is_some()).count()
+        };
+        assert_eq!((sampled(false), sampled(true)), (2, 50));
+        assert_eq!(sampler.sample(false, StatusClass::ClientError, second(2)), Some(98));
+        assert_eq!(sampler.sample(true, StatusClass::ClientError, second(2)), Some(50));
     }
 }

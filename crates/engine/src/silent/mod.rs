@@ -1,77 +1,106 @@
-//! Silent checks (Secure SNA and Discovery): creating, reading and listing. [`redirect_session`] handles the device,
-//! [`redemption`] the redirect code.
+//! Silent checks (Secure SNA and Discovery): creating, reading, listing, and redeeming the redirect code.
+//! [`redirect_session`] handles the device.
 
-mod redemption;
 mod redirect_session;
 mod secrets;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    id::uuid_v7,
-    lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, OpenState, Reference},
-    network::NetworkId,
+    lifecycle::{
+        Check, CheckId, CheckStatus, ClaimedNumber, DiscoveredNumber, ErrorCode, Lifecycle, OpenState, Reference,
+    },
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    sandbox::{self, SandboxScript},
     search::Filter,
-    silent::{CHECK_TTL_SECONDS, SilentCheck},
-    tenancy::{Mode, Project, ProjectId},
+    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck},
+    tenancy::{Project, ProjectId},
     web_url::{CallbackUrl, RedirectUrl},
 };
 
-pub use redemption::RedeemError;
 pub use redirect_session::{DeviceRequest, DeviceReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome};
 
 use crate::{
-    Engine,
-    checks::{CreateError, ReadError, require_eligible, require_enabled, truncate_to_millis},
-    idempotency::IdempotentRequest,
-    ports::{Expectation, NewCheck, StoreError},
+    checks::{Checks, CreateError, ReadError, downcast, require_enabled},
+    context::Context,
+    idempotency::{Idempotency, IdempotentRequest},
+    operator_access::Operators,
+    ports::{
+        ConcludeOutcome, Expectation, NewCheck, RedirectSessionRecord, RedirectSessionStore, SilentResult, StoreError,
+    },
+    rate_limit::RateLimiter,
 };
 use secrets::SilentCheckInput;
 
 /// Create request. Number, address and URLs are unparsed: their validation depends on the project's mode.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
 pub struct CreateSilent {
     /// `None` for Discovery.
+    #[debug(skip)]
     pub phone_number: Option<String>,
+    #[debug(skip)]
     pub device_ip: Option<String>,
     pub reference: Option<Reference>,
+    #[debug(skip)]
     pub callback_url: Option<String>,
+    #[debug(skip)]
     pub redirect_url: Option<String>,
 }
 
-/// Masked: personal data.
-impl std::fmt::Debug for CreateSilent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CreateSilent").field("reference", &self.reference).finish_non_exhaustive()
-    }
-}
-
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct CreatedSilent {
     pub check: SilentCheck,
-    /// URL for the device; returned only at creation.
+    /// URL for the device; returned only at creation. Masked, because it is a credential.
+    #[debug(skip)]
     pub url: String,
     /// In seconds.
     pub ttl: u16,
 }
 
-/// Masked: the URL is a credential.
-impl std::fmt::Debug for CreatedSilent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CreatedSilent").field("check", &self.check).field("ttl", &self.ttl).finish_non_exhaustive()
+#[derive(Debug, thiserror::Error)]
+pub enum RedeemError {
+    #[error("wrong code")]
+    WrongCode { remaining_attempts: u32 },
+    #[error("the device has not completed its redirects yet")]
+    NotReady,
+    #[error("the check is already concluded")]
+    AlreadyCompleted {
+        error_code: Option<ErrorCode>,
+        /// Reverse SMS is available to this end-user.
+        may_use_reverse_sms: bool,
+    },
+    #[error("the check has expired")]
+    Expired,
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<StoreError> for RedeemError {
+    fn from(error: StoreError) -> Self {
+        RedeemError::Read(error.into())
     }
+}
+
+/// Silent checks from creation to redemption.
+#[derive(derive_more::Debug)]
+#[debug("SilentFlow")]
+pub struct SilentFlow {
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn RedirectSessionStore>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) idempotency: Arc<Idempotency>,
+    pub(crate) operators: Arc<Operators>,
+    pub(crate) rate_limiter: Arc<RateLimiter>,
 }
 
 fn path_segment(product: Product) -> &'static str {
     if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" }
 }
 
-impl Engine {
+impl SilentFlow {
     pub async fn create_silent(
         &self,
         project: &Project,
@@ -82,7 +111,7 @@ impl Engine {
         require_enabled(project)?;
         let configuration = &project.configuration;
         let settings = if product == Product::Discovery { &configuration.discovery } else { &configuration.secure_sna };
-        let policy = self.url_policy().for_mode(project.mode);
+        let policy = self.context.settings.url_policy.for_mode(project.mode);
         let callback_url = request.callback_url.as_deref().map(|url| CallbackUrl::parse(url, &policy));
         let callback_url = callback_url.transpose().map_err(CreateError::CallbackUrl)?;
         let redirect_url = request.redirect_url.as_deref().map(|url| RedirectUrl::parse(url, &policy));
@@ -90,18 +119,21 @@ impl Engine {
         let expected_address = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let expected_address = expected_address.transpose().map_err(|_| CreateError::DeviceIp)?;
         let number = request.phone_number.as_deref().map(|text| Msisdn::parse(text, project.mode)).transpose()?;
+        let operators = self.operators.for_mode(project.mode);
         let network = match &number {
-            Some(number) => Some(self.select_network(project, product, number).await?),
+            Some(number) => Some(operators.silent_network(project, product, number).await?),
             None => None,
         };
 
-        let now = truncate_to_millis(self.clock().now());
-        let id = CheckId(uuid_v7(now, self.entropy().bytes()));
+        let now = self.context.now();
+        let id = CheckId(self.context.new_uuid(now));
         let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
         let claimed = number
             .as_ref()
-            .map(|number| Ok::<_, StoreError>(ClaimedNumber { hash: self.hash_number(number)?, tail: number.tail() }))
+            .map(|number| {
+                Ok::<_, StoreError>(ClaimedNumber { hash: self.context.hash_number(number)?, tail: number.tail() })
+            })
             .transpose()?;
         let check = Check {
             id,
@@ -111,7 +143,7 @@ impl Engine {
             network,
             claimed,
             reference: request.reference,
-            callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
+            callback_url: callback_url.map(|url| self.checks.seal_callback_url(id, url)).transpose()?,
             redirect_url: redirect_url.map(|url| self.seal_redirect_url(id, url)).transpose()?,
             created_at: now,
             expires_at: now
@@ -121,7 +153,7 @@ impl Engine {
         };
         let url = format!(
             "{}/v1/number-verification/{}/{id}/redirect?t={}",
-            self.base_url(),
+            self.context.settings.base_url,
             path_segment(product),
             self.device_token(id)?
         );
@@ -131,50 +163,11 @@ impl Engine {
             expectation: Expectation::Device {
                 input: self.seal_input(id, &SilentCheckInput { number, expected_address })?,
             },
-            number_limit: self.number_limit(project.mode),
-            idempotent_response: self.seal_idempotent_response(idempotency, &created)?,
+            number_limit: operators.number_limit(),
+            idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
         };
-        self.store_check(new).await?;
+        self.checks.store_check(new).await?;
         Ok(created)
-    }
-
-    /// The network of a claimed number, if the project may use it for the product.
-    async fn select_network(
-        &self,
-        project: &Project,
-        product: Product,
-        number: &Msisdn,
-    ) -> Result<NetworkId, CreateError> {
-        if project.mode == Mode::Sandbox {
-            return match SandboxScript::of(number.tail()) {
-                SandboxScript::NothingSupported | SandboxScript::NoSubscriber => Err(CreateError::MnoNotSupported),
-                SandboxScript::NoSecureSna => Err(CreateError::OnlyReverseSms),
-                SandboxScript::LookupDown => Err(CreateError::LookupUnavailable),
-                SandboxScript::OperatorFault
-                | SandboxScript::Silence
-                | SandboxScript::OperatorTimeout
-                | SandboxScript::Even
-                | SandboxScript::Odd => sandbox::NETWORK_ID.parse().map_err(|_| CreateError::MnoNotSupported),
-            };
-        }
-        let network = self.resolve_network(number).await?.ok_or(CreateError::MnoNotSupported)?;
-        let is_supported = self.networks().silent_route(&network.id, product).is_some();
-        match require_eligible(project, product, &network.id, is_supported) {
-            Ok(()) => Ok(network.id),
-            Err(CreateError::MnoNotSupported) if self.supports_reverse_sms_fallback(project, &network.id) => {
-                Err(CreateError::OnlyReverseSms)
-            }
-            Err(refused) => Err(refused),
-        }
-    }
-
-    pub fn supports_reverse_sms_fallback(&self, project: &Project, network: &NetworkId) -> bool {
-        if project.mode == Mode::Sandbox {
-            return project.products.contains(&Product::ReverseSms);
-        }
-        let directory = self.networks().directory();
-        let has_receiver = directory.get(network).is_some_and(|network| self.networks().has_receiver(network));
-        require_eligible(project, Product::ReverseSms, network, has_receiver).is_ok()
     }
 
     pub async fn silent_check(
@@ -183,7 +176,7 @@ impl Engine {
         product: Product,
         id: CheckId,
     ) -> Result<SilentCheck, ReadError> {
-        self.read_check(project, product, id).await
+        self.checks.read_check(project, product, id).await
     }
 
     /// The project's checks of a product, newest first.
@@ -194,6 +187,100 @@ impl Engine {
         filter: Option<Filter>,
         page: PageRequest,
     ) -> Result<Page<SilentCheck>, StoreError> {
-        self.list_checks(project, product, filter, page).await
+        self.checks.list_checks(project, product, filter, page).await
+    }
+
+    /// Concludes a check with its operator's verdict, if the code is right.
+    pub async fn redeem(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+        code: &str,
+    ) -> Result<SilentCheck, RedeemError> {
+        let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
+            let is_own = check.project == project && check.product == product;
+            is_own && !check.is_overdue(self.context.now())
+        });
+        // `redeem_error` reads the check as the client and distinguishes foreign, unknown, expired and concluded
+        // checks.
+        let Some(RedirectSessionRecord { check, session: Some(progress) }) = record else {
+            return Err(self.redeem_error(project, product, id).await);
+        };
+        let check: SilentCheck = downcast(check)?;
+        if self.checks.has_left_sandbox(project, check.mode) {
+            self.conclude_with_error(check, ErrorCode::InternalError).await?;
+            return Err(self.redeem_error(project, product, id).await);
+        }
+        let Some(decision) = progress.verdict else { return Err(RedeemError::NotReady) };
+        if progress.wrong_codes >= MAX_WRONG_CODES {
+            // The request that counted the last wrong code did not conclude the check.
+            self.conclude_with_error(check, ErrorCode::CodeAttemptsExceeded).await?;
+            return Err(self.redeem_error(project, product, id).await);
+        }
+        let given = self.redirect_code_hash(id, code)?;
+        if verify_slices_are_equal(&given.0, &decision.code_hash.0).is_err() {
+            return Err(self.count_wrong_code(check).await?);
+        }
+        let proof = match self.open_result(id, check.mode, &decision.verdict)? {
+            SilentResult::Match(matched) => OperatorVerdict::Match(matched),
+            SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
+                number: Some(ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() }),
+                sealed: Some(self.seal_number(id, &number)?),
+            }),
+        };
+        let Ok(concluded) = check.conclude_with_verdict(proof, self.context.now()) else {
+            return Err(self.redeem_error(project, product, id).await);
+        };
+        let redeemed = concluded.check().clone();
+        match (self.checks.conclude(concluded).await?, redeemed.status()) {
+            (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
+            // The check expired, or another request concluded it first.
+            _ => Err(self.redeem_error(project, product, id).await),
+        }
+    }
+
+    async fn count_wrong_code(&self, check: SilentCheck) -> Result<RedeemError, StoreError> {
+        let (project, product, id) = (check.project, check.product, check.id);
+        let Some(wrong) = self.store.count_wrong_code(id).await? else {
+            return Ok(self.redeem_error(project, product, id).await);
+        };
+        let remaining_attempts = MAX_WRONG_CODES.saturating_sub(wrong);
+        if remaining_attempts == 0 {
+            self.conclude_with_error(check, ErrorCode::CodeAttemptsExceeded).await?;
+        }
+        Ok(RedeemError::WrongCode { remaining_attempts })
+    }
+
+    async fn conclude_with_error(&self, check: SilentCheck, code: ErrorCode) -> Result<(), StoreError> {
+        match check.conclude_with_error(code, self.context.now()) {
+            Ok(concluded) => self.checks.conclude(concluded).await.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The error for a check that cannot be redeemed, by its current status.
+    async fn redeem_error(&self, project: ProjectId, product: Product, id: CheckId) -> RedeemError {
+        let check = match self.silent_check(project, product, id).await {
+            Ok(check) => check,
+            Err(error) => return error.into(),
+        };
+        match check.status() {
+            CheckStatus::Accepted | CheckStatus::Pending => RedeemError::NotReady,
+            CheckStatus::Expired => RedeemError::Expired,
+            CheckStatus::Completed | CheckStatus::Error => {
+                let error_code = check.error_code();
+                let may_use_reverse_sms = error_code.is_some() && self.may_use_reverse_sms(&check);
+                RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms }
+            }
+        }
+    }
+
+    /// Reverse SMS is available to the end-user of a failed check.
+    fn may_use_reverse_sms(&self, check: &SilentCheck) -> bool {
+        let project = self.context.control_plane.project(check.project);
+        project.zip(check.network.as_ref()).is_some_and(|(project, network)| {
+            self.operators.for_mode(project.mode).supports_reverse_sms(&project, network)
+        })
     }
 }

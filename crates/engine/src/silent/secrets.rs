@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use ringtrue_domain::{
-    lifecycle::{CheckId, DiscoveredNumber, Sealed},
+    lifecycle::{CheckId, Sealed},
     phone::Msisdn,
     tenancy::Mode,
     web_url::RedirectUrl,
@@ -16,11 +16,8 @@ use ringtrue_domain::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-use crate::{
-    Engine,
-    ports::{SilentResult, StoreError, TokenHash},
-    sweeper::missing_seal_key,
-};
+use super::SilentFlow;
+use crate::ports::{SilentResult, StoreError, TokenHash};
 
 /// Input of a silent check, sealed until the device opens the check's URL.
 pub(super) struct SilentCheckInput {
@@ -66,7 +63,7 @@ struct SealedInput {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SealedReply {
+enum SealedSilentResult {
     Match(bool),
     Number(String),
 }
@@ -76,10 +73,10 @@ const STATE_BYTES: usize = 48;
 /// Age of the check up to which a late return still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
-impl Engine {
+impl SilentFlow {
     /// Token in a check's URL: 128 bits derived from the check's id by the hash key; not stored.
     pub(super) fn device_token(&self, check: CheckId) -> Result<String, StoreError> {
-        let hash = self.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
+        let hash = self.context.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
     }
 
@@ -91,9 +88,9 @@ impl Engine {
 
     /// A new `state` and its hash.
     pub(super) fn generate_state(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
-        let random: [u8; 16] = self.entropy().bytes();
+        let random: [u8; 16] = self.context.entropy.bytes();
         let body = [check.0.as_bytes().as_slice(), &random].concat();
-        let mac = self.keyed_hash(&[b"ticket-mark", &body])?;
+        let mac = self.context.keyed_hash(&[b"ticket-mark", &body])?;
         let state = BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..16]].concat());
         let hash = self.token_hash(b"ticket", check, &state)?;
         Ok((state, hash))
@@ -104,7 +101,7 @@ impl Engine {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(|bytes| bytes.len() == STATE_BYTES);
         let Some(bytes) = bytes else { return Ok(None) };
         let (body, mac) = bytes.split_at(STATE_BYTES - 16);
-        let right = self.keyed_hash(&[b"ticket-mark", body])?;
+        let right = self.context.keyed_hash(&[b"ticket-mark", body])?;
         let is_ours = verify_slices_are_equal(&right[..16], mac).is_ok();
         let id = Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours);
         Ok(id.filter(|id| self.is_recent(*id)).map(CheckId))
@@ -113,12 +110,12 @@ impl Engine {
     /// Saves a store query for checks that are too old.
     fn is_recent(&self, check: Uuid) -> bool {
         let created = check.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
-        created.is_some_and(|created| self.clock().now().as_second() - created <= STATE_LIFETIME_SECONDS)
+        created.is_some_and(|created| self.context.now().as_second() - created <= STATE_LIFETIME_SECONDS)
     }
 
     /// A new redirect code and its hash.
     pub(super) fn generate_redirect_code(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
-        let code = BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>());
+        let code = BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>());
         let hash = self.redirect_code_hash(check, &code)?;
         Ok((code, hash))
     }
@@ -132,12 +129,12 @@ impl Engine {
     }
 
     fn token_hash(&self, kind: &[u8], check: CheckId, token: &str) -> Result<TokenHash, StoreError> {
-        self.keyed_hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
+        self.context.keyed_hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
     }
 
     pub(super) fn seal_input(&self, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
         let number = input.number.as_ref().map(|number| number.as_str().to_owned());
-        self.seal_note("brief", check, &SealedInput { number, expected_address: input.expected_address })
+        self.seal_json("brief", check, &SealedInput { number, expected_address: input.expected_address })
     }
 
     pub(super) fn open_input(
@@ -146,10 +143,10 @@ impl Engine {
         mode: Mode,
         sealed: &Sealed,
     ) -> Result<SilentCheckInput, StoreError> {
-        let note: SealedInput = self.open_note("brief", check, sealed)?;
+        let note: SealedInput = self.unseal_json("brief", check, sealed)?;
         let number = note.number.map(|number| Msisdn::parse(&number, mode)).transpose();
         Ok(SilentCheckInput {
-            number: number.map_err(|_| unreadable_note(check))?,
+            number: number.map_err(|_| corrupt_session_error(check))?,
             expected_address: note.expected_address,
         })
     }
@@ -159,73 +156,62 @@ impl Engine {
         check: CheckId,
         redirect: &PendingRedirect,
     ) -> Result<Sealed, StoreError> {
-        self.seal_note("leg", check, redirect)
+        self.seal_json("leg", check, redirect)
     }
 
     pub(super) fn open_pending_redirect(&self, check: CheckId, sealed: &Sealed) -> Result<PendingRedirect, StoreError> {
-        self.open_note("leg", check, sealed)
+        self.unseal_json("leg", check, sealed)
     }
 
-    pub(super) fn seal_reply(&self, check: CheckId, reply: &SilentResult) -> Result<Sealed, StoreError> {
+    pub(super) fn seal_result(&self, check: CheckId, reply: &SilentResult) -> Result<Sealed, StoreError> {
         let note = match reply {
-            SilentResult::Match(matched) => SealedReply::Match(*matched),
-            SilentResult::Number(number) => SealedReply::Number(number.as_str().to_owned()),
+            SilentResult::Match(matched) => SealedSilentResult::Match(*matched),
+            SilentResult::Number(number) => SealedSilentResult::Number(number.as_str().to_owned()),
         };
-        self.seal_note("reply", check, &note)
+        self.seal_json("reply", check, &note)
     }
 
-    pub(super) fn open_reply(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<SilentResult, StoreError> {
-        match self.open_note("reply", check, sealed)? {
-            SealedReply::Match(matched) => Ok(SilentResult::Match(matched)),
-            SealedReply::Number(number) => {
-                Msisdn::parse(&number, mode).map(SilentResult::Number).map_err(|_| unreadable_note(check))
+    pub(super) fn open_result(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<SilentResult, StoreError> {
+        match self.unseal_json("reply", check, sealed)? {
+            SealedSilentResult::Match(matched) => Ok(SilentResult::Match(matched)),
+            SealedSilentResult::Number(number) => {
+                Msisdn::parse(&number, mode).map(SilentResult::Number).map_err(|_| corrupt_session_error(check))
             }
         }
     }
 
     pub(super) fn seal_redirect_url(&self, check: CheckId, url: &RedirectUrl) -> Result<Sealed, StoreError> {
-        self.seal("redirect-url", check, url.as_str().as_bytes())
+        self.context.seal_for_check("redirect-url", check, url.as_str().as_bytes())
     }
 
     /// `None`: the URL can no longer be unsealed.
     pub(super) fn open_redirect_url(&self, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
-        let text = String::from_utf8(self.unseal("redirect-url", check, sealed)?).ok()?;
+        let text = String::from_utf8(self.context.unseal_for_check("redirect-url", check, sealed)?).ok()?;
         RedirectUrl::from_stored(&text).ok()
     }
 
     pub(super) fn seal_number(&self, check: CheckId, number: &Msisdn) -> Result<Sealed, StoreError> {
-        self.seal("number", check, number.as_str().as_bytes())
+        self.context.seal_for_check("number", check, number.as_str().as_bytes())
     }
 
-    /// The discovered number. `None` once it is erased.
-    pub fn open_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
-        let text = String::from_utf8(self.unseal("number", check, number.sealed.as_ref()?)?).ok()?;
-        Msisdn::parse(&text, Mode::Sandbox).ok()
+    fn seal_json<T: Serialize>(&self, purpose: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
+        let plain = serde_json::to_vec(note).map_err(|_| corrupt_session_error(check))?;
+        self.context.seal_for_check(purpose, check, &plain)
     }
 
-    fn seal_note<T: Serialize>(&self, purpose: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
-        let plain = serde_json::to_vec(note).map_err(|_| unreadable_note(check))?;
-        self.seal(purpose, check, &plain)
-    }
-
-    fn open_note<T: DeserializeOwned>(&self, purpose: &str, check: CheckId, sealed: &Sealed) -> Result<T, StoreError> {
-        let plain = self.unseal(purpose, check, sealed).ok_or_else(|| unreadable_note(check))?;
-        serde_json::from_slice(&plain).map_err(|_| unreadable_note(check))
-    }
-
-    fn seal(&self, purpose: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
-        let context = format!("{purpose}:{check}");
-        let keys = self.control_plane().keys();
-        let sealed = keys.seal(self.entropy(), context.as_bytes(), plain, self.clock().now());
-        sealed.map(Sealed).ok_or_else(missing_seal_key)
-    }
-
-    fn unseal(&self, purpose: &str, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
-        self.control_plane().keys().unseal(format!("{purpose}:{check}").as_bytes(), &sealed.0)
+    fn unseal_json<T: DeserializeOwned>(
+        &self,
+        purpose: &str,
+        check: CheckId,
+        sealed: &Sealed,
+    ) -> Result<T, StoreError> {
+        let plain =
+            self.context.unseal_for_check(purpose, check, sealed).ok_or_else(|| corrupt_session_error(check))?;
+        serde_json::from_slice(&plain).map_err(|_| corrupt_session_error(check))
     }
 }
 
-fn unreadable_note(check: CheckId) -> StoreError {
+fn corrupt_session_error(check: CheckId) -> StoreError {
     StoreError::CorruptRow {
         table: "redirect_sessions",
         row: check.to_string(),

@@ -66,7 +66,7 @@ impl CallbackStore for FakeCallbackStore {
         let mut state = self.state();
         if state.transient_failures > 0 {
             state.transient_failures -= 1;
-            return Err(StoreError::Unavailable("away".to_owned()));
+            return Err(StoreError::Unavailable("scripted failure".to_owned()));
         }
         if state.permanent_failures > 0 {
             state.permanent_failures -= 1;
@@ -90,7 +90,7 @@ impl CallbackStore for FakeCallbackStore {
     }
 
     async fn give_up_overdue_callbacks(&self, _: Timestamp, _: u32) -> Result<u64, StoreError> {
-        unreachable!("nothing is restored here")
+        unreachable!("no test restores a backup")
     }
 
     async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {

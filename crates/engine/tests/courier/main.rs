@@ -1,6 +1,6 @@
 //! Courier: attempts, retries, signatures, scheduling and recovery.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod attempts;
 mod callback_store;

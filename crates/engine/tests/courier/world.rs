@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_callback_signature::{CallbackPublicKey, CallbackRequest, VerifiedSignature, verify};
 use ringtrue_domain::{
     id::uuid_v7,
     lifecycle::CheckId,
@@ -13,9 +14,8 @@ use ringtrue_engine::{
     callback::{
         Courier, CourierDependencies, CourierLimits, KeySource, WorkspaceLookup,
         sealing::{seal_body, seal_url},
-        signature::{CallbackRequest, VerifiedSignature, verify},
     },
-    keys::{CallbackPublicKey, KeyRing, MasterKey, create_missing_keys},
+    keys::{KeyRing, MasterKey, create_missing_keys},
     ports::{
         Clock, Entropy, KeyStore, LeasedCallback, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy,
         Transport, TransportError,

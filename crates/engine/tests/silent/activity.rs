@@ -18,25 +18,25 @@ use ringtrue_engine::{
 
 use crate::{
     operators::number,
-    world::{AT_HOME, ON_OTHER, ON_OURS, OURS, World},
+    world::{NOT_MOBILE, ON_OTHER, ON_OURS, OURS, World},
 };
 
 const PHONE: &str = "+990123456700";
 
 async fn overview(world: &World, project: ProjectId, span: OverviewSpan) -> ProjectOverview {
     let filter = OverviewFilter { span, product: None, network: None };
-    world.engine.project_overview(project, filter).await.unwrap()
+    world.engine.activity.project_overview(project, filter).await.unwrap()
 }
 
 async fn of_network(world: &World, id: &str) -> ActivityCounts {
     let filter = OverviewFilter { span: OverviewSpan::Hour, product: None, network: id.parse().ok() };
-    world.engine.project_overview(world.live.id, filter).await.unwrap().total
+    world.engine.activity.project_overview(world.live.id, filter).await.unwrap().total
 }
 
 async fn create(world: &World, callback_url: Option<&str>) -> CreatedReverseSms {
     let callback_url = callback_url.map(str::to_owned);
     let request = CreateReverseSms { phone_number: PHONE.to_owned(), reference: None, callback_url };
-    world.engine.create_reverse_sms(&world.sandbox, request, None).await.unwrap()
+    world.engine.checks.create_reverse_sms(&world.sandbox, request, None).await.unwrap()
 }
 
 async fn text(world: &World, to: &Msisdn, text: &str) -> SmsOutcome {
@@ -50,7 +50,7 @@ async fn text(world: &World, to: &Msisdn, text: &str) -> SmsOutcome {
         text: text.to_owned(),
         received_at,
     };
-    world.engine.receive(sms).await.unwrap()
+    world.engine.checks.receive(sms).await.unwrap()
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn sender_without_code_is_counted_once() {
         assert_eq!(text(&world, &receiver, "hello?").await, expected);
     }
     world.advance_seconds(1_000);
-    world.engine.sweep().await.unwrap();
+    world.engine.checks.sweep().await.unwrap();
     let total = overview(&world, world.sandbox.id, OverviewSpan::Hour).await.total;
     assert_eq!(total, ActivityCounts { created: 1, seen: 1, expired: 1, ..ActivityCounts::default() });
 }
@@ -94,8 +94,8 @@ async fn check_concluded_by_another_node_stays_concluded() {
     let CreatedReverseSms { check, instructions } = create(&world, None).await;
     // This node has the open check in its cache.
     let concluded = check.expire().unwrap().map(AnyVerdict::from);
-    let ended_elsewhere = world.engine.store().conclude(CheckConclusion::from(&concluded), None).await.unwrap();
-    assert_eq!(ended_elsewhere, ConcludeOutcome::Concluded { was_pending: false });
+    let outcome = world.engine.store().conclude(CheckConclusion::from(&concluded), None).await.unwrap();
+    assert_eq!(outcome, ConcludeOutcome::Concluded { was_pending: false });
     for _ in 0..2 {
         assert_eq!(text(&world, &instructions.receiver, &instructions.sms_body).await, SmsOutcome::TooLate);
     }
@@ -135,7 +135,7 @@ async fn discovery_is_counted_for_the_device_network() {
 async fn failures_and_mismatches_are_counted_separately() {
     let world = World::new().await;
     let stopped = world.create(Product::SecureSna).await;
-    stopped.open_url_and_finish(AT_HOME).await;
+    stopped.open_url_and_finish(NOT_MOBILE).await;
     world.ours.set_result(Ok(SilentResult::Match(false)));
     let mismatched = world.create_in(Mode::Live, Product::SecureSna, CreateSilent::default()).await;
     let code = mismatched.obtain_code().await;
@@ -159,25 +159,25 @@ async fn counts_are_rolled_up_and_deleted_after_forty_days() {
         create(&world, None).await;
         world.advance_seconds(61);
     }
-    assert_eq!(world.engine.compact_activity().await.unwrap(), 0);
-    world.engine.sweep().await.unwrap();
+    assert_eq!(world.engine.activity.roll_up().await.unwrap(), 0);
+    world.engine.checks.sweep().await.unwrap();
     let fresh = overview(&world, world.sandbox.id, OverviewSpan::Month).await.total;
     assert_eq!(fresh.created, 3);
 
     world.clock.advance(SignedDuration::from_hours(50));
-    assert_eq!(world.engine.compact_activity().await.unwrap(), 3, "minutes become an hour");
-    assert_eq!(world.engine.compact_activity().await.unwrap(), 0);
+    assert_eq!(world.engine.activity.roll_up().await.unwrap(), 3, "minutes become an hour");
+    assert_eq!(world.engine.activity.roll_up().await.unwrap(), 0);
     assert_eq!(overview(&world, world.sandbox.id, OverviewSpan::Month).await.total, fresh);
 
     // A late conclusion is added to its creation hour.
-    world.engine.sweep().await.unwrap();
-    world.engine.flush_activity().await.unwrap();
-    assert_eq!(world.engine.compact_activity().await.unwrap(), 3);
+    world.engine.checks.sweep().await.unwrap();
+    world.engine.activity.flush().await.unwrap();
+    assert_eq!(world.engine.activity.roll_up().await.unwrap(), 3);
     let ended = overview(&world, world.sandbox.id, OverviewSpan::Month).await.total;
     assert_eq!((ended.created, ended.expired), (3, 3));
 
     world.clock.advance(SignedDuration::from_hours(38 * 24));
-    assert_eq!(world.engine.compact_activity().await.unwrap(), 1);
+    assert_eq!(world.engine.activity.roll_up().await.unwrap(), 1);
     let networks = overview(&world, world.sandbox.id, OverviewSpan::Month).await.networks;
     assert_eq!(networks, []);
 }

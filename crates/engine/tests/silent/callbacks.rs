@@ -8,7 +8,7 @@ use ringtrue_engine::{
 
 use crate::{
     operators::number,
-    world::{AT_HOME, Device, OURS, PRODUCTS, World},
+    world::{Device, NOT_MOBILE, OURS, PRODUCTS, World},
 };
 
 async fn with_callback(world: &World, mode: Mode, product: Product) -> Device<'_> {
@@ -54,7 +54,7 @@ async fn failure_sends_a_callback_immediately() {
         let world = World::new().await;
         let device = with_callback(&world, Mode::Live, product).await;
         world.advance_seconds(3);
-        device.open_url_and_finish(AT_HOME).await;
+        device.open_url_and_finish(NOT_MOBILE).await;
         let error = r#","error_code":"not_mobile_ip""#;
         assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:03", error)]);
 
@@ -81,23 +81,23 @@ async fn wrong_codes_send_a_callback() {
     assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:00", error)]);
 }
 
-/// Whichever component detects the expiry.
+/// For each component that can detect the expiry.
 #[tokio::test]
 async fn expiry_sends_a_callback() {
     for product in PRODUCTS {
-        for detected_by in ["the sweeper", "a reader", "the caller", "the device", "the device that is back"] {
+        for detected_by in ["the sweeper", "a reader", "the caller", "the device", "the returning device"] {
             let world = World::new().await;
             let device = with_callback(&world, Mode::Live, product).await;
             let state = device.begin_redirect().await;
             world.advance_seconds(125);
             match detected_by {
-                "the sweeper" => assert_eq!(world.engine.sweep().await.unwrap(), 1),
+                "the sweeper" => assert_eq!(world.engine.checks.sweep().await.unwrap(), 1),
                 "a reader" => drop(device.check().await),
                 "the caller" => assert!(matches!(device.redeem("late").await, Err(RedeemError::Expired))),
-                "the device" => drop(device.open_url_and_finish(AT_HOME).await),
+                "the device" => drop(device.open_url_and_finish(NOT_MOBILE).await),
                 _ => drop(device.return_from_operator(&state).await.unwrap()),
             }
-            world.engine.sweep().await.unwrap();
+            world.engine.checks.sweep().await.unwrap();
             let error = r#","error_code":"check_expired""#;
             assert_eq!(
                 world.callbacks().await,

@@ -6,10 +6,10 @@ use ringtrue_engine::{
     silent::CreateSilent,
 };
 
-use crate::world::{FORBIDDEN, ON_OURS, OURS, PRODUCTS, TEXTING, UNASKED, World};
+use crate::world::{FORBIDDEN, ON_OURS, OURS, PRODUCTS, SMS_ONLY, UNCONNECTED, World};
 
 async fn refused(world: &World, mode: Mode, product: Product, request: CreateSilent) -> String {
-    let answer = world.engine.create_silent(world.project(mode), product, request, None).await;
+    let answer = world.engine.silent.create_silent(world.project(mode), product, request, None).await;
     let name = match answer.expect_err("rejected") {
         CreateError::CallbackUrl(_) => "CallbackUrl",
         CreateError::RedirectUrl(_) => "RedirectUrl",
@@ -31,8 +31,8 @@ async fn unsupported_numbers_are_rejected() {
         (Mode::Live, "447700900122", "PhoneNumber"),
         (Mode::Live, "+99000000010", "PhoneNumber"),
         (Mode::Live, "+4915112345678", "MnoNotSupported"),
-        (Mode::Live, UNASKED, "MnoNotSupported"),
-        (Mode::Live, TEXTING, "OnlyReverseSms"),
+        (Mode::Live, UNCONNECTED, "MnoNotSupported"),
+        (Mode::Live, SMS_ONLY, "OnlyReverseSms"),
         (Mode::Live, FORBIDDEN, "NetworkNotAllowed"),
         (Mode::Sandbox, "+99000000097", "MnoNotSupported"),
         (Mode::Sandbox, "+99000000096", "OnlyReverseSms"),
@@ -78,13 +78,13 @@ async fn reads_require_project_and_product() {
     for (product, other) in PRODUCTS.into_iter().zip(PRODUCTS.into_iter().rev()) {
         let device = world.create(product).await;
         let (project, other_project) = (world.live.id, world.sandbox.id);
-        let read = engine.silent_check(other_project, product, device.id).await;
+        let read = engine.silent.silent_check(other_project, product, device.id).await;
         assert!(matches!(read, Err(ReadError::OtherProject)), "{read:?}");
-        let read = engine.silent_check(project, other, device.id).await;
+        let read = engine.silent.silent_check(project, other, device.id).await;
         assert!(matches!(read, Err(ReadError::NotFound)), "{read:?}");
-        let listed = engine.silent_checks(project, product, None, page).await.unwrap();
+        let listed = engine.silent.silent_checks(project, product, None, page).await.unwrap();
         assert_eq!((listed.total_items, listed.items), (1, vec![device.check().await]));
-        assert_eq!(engine.silent_checks(other_project, product, None, page).await.unwrap().total_items, 0);
+        assert_eq!(engine.silent.silent_checks(other_project, product, None, page).await.unwrap().total_items, 0);
     }
 }
 
@@ -97,8 +97,8 @@ fn debug_output_is_masked() {
         redirect_url: Some("https://shop.example/secret".to_owned()),
         ..CreateSilent::default()
     };
-    let said = format!("{request:?}");
+    let debug_output = format!("{request:?}");
     for secret in [OURS, ON_OURS, "secret"] {
-        assert!(!said.contains(secret), "{said}");
+        assert!(!debug_output.contains(secret), "{debug_output}");
     }
 }

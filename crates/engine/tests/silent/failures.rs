@@ -13,8 +13,8 @@ use ringtrue_engine::{
 use crate::{
     operators::number,
     world::{
-        AT_HOME, Device, NOWHERE, ON_BRAND, ON_FORBIDDEN, ON_OTHER, ON_OURS, ON_UNASKED, OURS, PRODUCTS, World,
-        expect_failure,
+        Device, NOT_MOBILE, ON_BRAND, ON_FORBIDDEN, ON_OTHER, ON_OURS, ON_UNCONNECTED, OURS, PRODUCTS, UNKNOWN_ADDRESS,
+        World, expect_failure,
     },
 };
 
@@ -40,16 +40,16 @@ async fn device_address_must_match() {
     let (sna, discovery) = (Product::SecureSna, Product::Discovery);
     // Product, announced address, device address, expected error code.
     for (product, announced, from, code) in [
-        (sna, None, AT_HOME, ErrorCode::NotMobileIp),
-        (sna, None, NOWHERE, ErrorCode::MnoNotSupported),
+        (sna, None, NOT_MOBILE, ErrorCode::NotMobileIp),
+        (sna, None, UNKNOWN_ADDRESS, ErrorCode::MnoNotSupported),
         (sna, None, ON_OTHER, ErrorCode::IpMsisdnMismatch),
         (sna, Some(ON_OTHER), ON_OTHER, ErrorCode::IpMsisdnMismatch),
         (sna, Some(ON_BRAND), ON_OURS, ErrorCode::IpMismatch),
         (sna, Some("2001:db8::1"), ON_OURS, ErrorCode::IpMismatch),
-        (discovery, None, AT_HOME, ErrorCode::NotMobileIp),
-        (discovery, None, NOWHERE, ErrorCode::MnoNotSupported),
+        (discovery, None, NOT_MOBILE, ErrorCode::NotMobileIp),
+        (discovery, None, UNKNOWN_ADDRESS, ErrorCode::MnoNotSupported),
         (discovery, Some(ON_OTHER), ON_OURS, ErrorCode::IpMismatch),
-        (discovery, None, ON_UNASKED, ErrorCode::MnoRedirectUnsupported),
+        (discovery, None, ON_UNCONNECTED, ErrorCode::MnoRedirectUnsupported),
         (discovery, None, ON_FORBIDDEN, ErrorCode::MnoNotSupported),
     ] {
         let request = CreateSilent { device_ip: announced.map(str::to_owned), ..CreateSilent::default() };
@@ -137,9 +137,9 @@ async fn first_failure_concludes_the_check() {
             check: id,
             token: &token,
             sim: None,
-            address: crate::world::address(AT_HOME),
+            address: crate::world::address(NOT_MOBILE),
         };
-        engine.open_device_url(visit).await.unwrap();
+        engine.silent.open_device_url(visit).await.unwrap();
     });
     assert_eq!(expect_failure(device.return_from_operator(&state).await.unwrap()), RedirectFailure::AlreadyCompleted);
     assert_eq!(device.check().await.error_code(), Some(ErrorCode::NotMobileIp));
@@ -175,5 +175,5 @@ async fn sandbox_test_addresses_simulate_locations() {
             }
         }
     }
-    assert!(world.ours.calls().requests.is_empty(), "a sandbox reaches no real operator");
+    assert!(world.ours.calls().requests.is_empty(), "sandbox checks do not contact real operators");
 }

@@ -1,6 +1,6 @@
 //! Silent checks from creation to redemption: an engine on a real database, with scripted operators and a manual clock.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 mod activity;
 mod callbacks;

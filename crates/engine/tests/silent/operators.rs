@@ -40,8 +40,8 @@ pub enum RecordedOperation {
 }
 
 impl From<SilentOperation<'_>> for RecordedOperation {
-    fn from(question: SilentOperation<'_>) -> Self {
-        match question {
+    fn from(operation: SilentOperation<'_>) -> Self {
+        match operation {
             SilentOperation::VerifyNumber(number) => RecordedOperation::Verify(number.as_str().to_owned()),
             SilentOperation::DiscoverNumber => RecordedOperation::Discover,
         }

@@ -151,10 +151,10 @@ async fn redemption_requires_project_and_product() {
     let world = World::new().await;
     let (device, code) = returned_device(&world, Product::SecureSna).await;
     let engine = &world.engine;
-    let stranger = world.project(Mode::Sandbox).id;
-    let result = engine.redeem(stranger, device.product, device.id, &code).await;
+    let other_project = world.project(Mode::Sandbox).id;
+    let result = engine.silent.redeem(other_project, device.product, device.id, &code).await;
     assert!(matches!(result, Err(RedeemError::Read(ReadError::OtherProject))), "{result:?}");
-    let result = engine.redeem(device.project.id, Product::Discovery, device.id, &code).await;
+    let result = engine.silent.redeem(device.project.id, Product::Discovery, device.id, &code).await;
     assert!(matches!(result, Err(RedeemError::Read(ReadError::NotFound))), "{result:?}");
 
     let other = world.create_in(Mode::Live, Product::SecureSna, CreateSilent::default()).await;

@@ -14,7 +14,7 @@ use ringtrue_engine::{
 use crate::{
     operators::{RecordedOperation, number},
     world::{
-        ALSO_ON_OURS, BEGINNING, ON_BRAND, ON_OTHER, ON_OURS, OTHER, OURS, PRODUCTS, World, address, expect_failure,
+        ALSO_ON_OURS, ON_BRAND, ON_OTHER, ON_OURS, OTHER, OURS, PRODUCTS, START_TIME, World, address, expect_failure,
         expect_state,
     },
 };
@@ -47,11 +47,13 @@ async fn redeeming_the_code_reveals_the_verdict() {
         let redeemed = device.redeem(&end.result.unwrap().0).await.unwrap();
         assert_eq!(redeemed, device.check().await);
         assert_eq!(redeemed.network, pending.network);
-        let said = match redeemed.verdict().expect("a verdict") {
+        let verdict = match redeemed.verdict().expect("a verdict") {
             OperatorVerdict::Match(matched) => SilentResult::Match(*matched),
-            OperatorVerdict::Number(found) => SilentResult::Number(world.engine.open_number(device.id, found).unwrap()),
+            OperatorVerdict::Number(found) => {
+                SilentResult::Number(world.engine.checks.open_number(device.id, found).unwrap())
+            }
         };
-        assert_eq!(said, reply);
+        assert_eq!(verdict, reply);
         world.advance_seconds(1);
     }
 }
@@ -95,14 +97,14 @@ async fn sandbox_device_uses_the_requested_sim() {
     let sim = Some("+99000000017");
     for (mode, expected) in [(Mode::Sandbox, sim), (Mode::Live, None)] {
         let device = world.create_in(mode, Product::SecureSna, CreateSilent::default()).await;
-        expect_state(world.engine.open_device_url(DeviceRequest { sim, ..device.request() }).await);
+        expect_state(world.engine.silent.open_device_url(DeviceRequest { sim, ..device.request() }).await);
         let (_, seen) = world.operator(mode).calls().requests.remove(0);
         assert_eq!(seen.as_deref(), expected, "{mode:?}");
     }
     let device = world.create_in(Mode::Sandbox, Product::Discovery, CreateSilent::default()).await;
-    let refused = world.engine.open_device_url(DeviceRequest { sim: Some("99"), ..device.request() }).await;
+    let refused = world.engine.silent.open_device_url(DeviceRequest { sim: Some("99"), ..device.request() }).await;
     assert!(matches!(refused, Err(RedirectError::Sim(_))), "{refused:?}");
-    assert_eq!(device.status().await, CheckStatus::Accepted, "it may try again");
+    assert_eq!(device.status().await, CheckStatus::Accepted, "the device may retry");
 }
 
 #[tokio::test]
@@ -118,18 +120,18 @@ async fn connector_is_selected_by_network() {
     let device = world.create(Product::SecureSna).await;
     let state = expect_state(device.open_url_from(ON_BRAND).await);
     let code = device.return_from(ON_BRAND, "ours", &state).await.unwrap().result.unwrap().0;
-    assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's");
+    assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's network");
 }
 
 /// Protects against a victim that opens an attacker's URL.
 #[tokio::test]
 async fn return_from_another_network_is_rejected() {
     let world = World::new().await;
-    let elsewhere = ON_OTHER;
+    let other_network = ON_OTHER;
     for (announced, back, is_good) in [
         (None, ON_OURS, true),
         (None, ALSO_ON_OURS, true),
-        (None, elsewhere, false),
+        (None, other_network, false),
         (Some(ON_OURS), ON_OURS, true),
         (Some(ON_OURS), ALSO_ON_OURS, false),
     ] {
@@ -177,7 +179,7 @@ async fn url_is_valid_only_for_its_check_and_product() {
         DeviceRequest { token: &device.token[..21], ..device.request() },
         DeviceRequest { product: Product::Discovery, ..device.request() },
     ] {
-        let refused = world.engine.open_device_url(visit).await;
+        let refused = world.engine.silent.open_device_url(visit).await;
         assert!(matches!(refused, Err(RedirectError::NotFound)), "{refused:?}");
     }
     assert_eq!(device.status().await, CheckStatus::Accepted);
@@ -204,22 +206,26 @@ async fn code_is_issued_once() {
 #[tokio::test]
 async fn check_expires_at_every_stage() {
     let world = World::new().await;
-    let (waiting, away, back) = (
+    let (waiting, redirected, back) = (
         world.create(Product::SecureSna).await,
         world.create(Product::SecureSna).await,
         world.create(Product::SecureSna).await,
     );
-    let state = away.begin_redirect().await;
+    let state = redirected.begin_redirect().await;
     back.obtain_code().await;
     world.advance_seconds(119);
     assert_eq!(waiting.status().await, CheckStatus::Accepted);
     world.advance_seconds(1);
     assert_eq!(expect_failure(waiting.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired);
-    assert_eq!(expect_failure(away.return_from_operator(&state).await.unwrap()), RedirectFailure::Expired);
+    assert_eq!(expect_failure(redirected.return_from_operator(&state).await.unwrap()), RedirectFailure::Expired);
     assert_eq!(expect_failure(back.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired);
-    for device in [&waiting, &away, &back] {
+    for device in [&waiting, &redirected, &back] {
         assert_eq!(device.status().await, CheckStatus::Expired);
-        assert_eq!(expect_failure(device.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired, "and again");
+        assert_eq!(
+            expect_failure(device.open_url_and_finish(ON_OURS).await),
+            RedirectFailure::Expired,
+            "expiry is final"
+        );
     }
     assert_eq!(world.ours.calls().responses.len(), 1, "no request for an expired check");
 }
@@ -232,7 +238,7 @@ async fn late_operator_result_gives_no_code() {
         let slow = |engine: ringtrue_engine::Engine, clock: std::sync::Arc<ringtrue_engine::ports::ManualClock>| async move {
             clock.advance(jiff::SignedDuration::from_secs(120));
             if is_swept {
-                engine.sweep().await.unwrap();
+                engine.checks.sweep().await.unwrap();
             }
         };
         let device = world.create(Product::SecureSna).await;
@@ -256,5 +262,5 @@ async fn late_operator_result_gives_no_code() {
         assert_eq!(check.status(), CheckStatus::Expired);
         assert_eq!(check.updated_at(), Some(check.expires_at));
     }
-    assert!(world.clock.now() > BEGINNING);
+    assert!(world.clock.now() > START_TIME);
 }

@@ -70,7 +70,7 @@ async fn state_of_a_concluded_check_returns_its_outcome() {
     let world = World::new().await;
     let device = world.create(Product::SecureSna).await;
     let state = device.begin_redirect().await;
-    device.open_url_and_finish(crate::world::AT_HOME).await;
+    device.open_url_and_finish(crate::world::NOT_MOBILE).await;
     assert_eq!(expect_failure(device.return_from_operator(&state).await.unwrap()), RedirectFailure::AlreadyCompleted);
     assert!(world.ours.calls().responses.is_empty());
 }

@@ -13,40 +13,38 @@ use ringtrue_domain::{
     network::{AllowedNetwork, Network, NetworkDirectory},
     phone::Msisdn,
     product::Product,
-    region::Region,
-    reverse_sms::NumberLimit,
     silent::SilentCheck,
     tenancy::{Mode, Project},
-    web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, EngineDependencies, EngineSettings, callback,
+    Engine, EngineDependencies,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
+    management::{ConfigurationPatch, ManagementActor, NewProject},
     networks::SilentNetworkRoute,
     ports::{IpLocation, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport, TransportError},
-    rate_limit,
     silent::{
         CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
         RedirectOutcome,
     },
 };
+use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
+use ringtrue_test_support::engine::engine_settings;
 use tempfile::TempDir;
 
 use crate::operators::{Addresses, OPERATOR, Operator};
 
 pub const PRODUCTS: [Product; 2] = [Product::SecureSna, Product::Discovery];
-pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
+pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// Number of the first network, which also supports Reverse SMS.
 pub const OURS: &str = "+447700900122";
 /// Number of the second network.
 pub const OTHER: &str = "+447800900122";
 /// Number of a network without a connector.
-pub const UNASKED: &str = "+447900900122";
+pub const UNCONNECTED: &str = "+447900900122";
 /// Number of a network that supports only Reverse SMS.
-pub const TEXTING: &str = "+447600900122";
+pub const SMS_ONLY: &str = "+447600900122";
 /// Number of a network that the project may not use.
 pub const FORBIDDEN: &str = "+447500900122";
 
@@ -55,10 +53,10 @@ pub const ON_OURS: &str = "203.0.113.10";
 pub const ALSO_ON_OURS: &str = "203.0.113.12";
 pub const ON_BRAND: &str = "203.0.113.11";
 pub const ON_OTHER: &str = "203.0.113.20";
-pub const ON_UNASKED: &str = "203.0.113.30";
+pub const ON_UNCONNECTED: &str = "203.0.113.30";
 pub const ON_FORBIDDEN: &str = "203.0.113.40";
-pub const AT_HOME: &str = "198.51.100.1";
-pub const NOWHERE: &str = "192.0.2.1";
+pub const NOT_MOBILE: &str = "198.51.100.1";
+pub const UNKNOWN_ADDRESS: &str = "192.0.2.1";
 
 /// Accepts every callback and records its body.
 #[derive(Default)]
@@ -88,18 +86,20 @@ impl World {
     pub async fn new() -> World {
         let folder = tempfile::tempdir().unwrap();
         let url: StoreUrl = format!("sqlite:{}", folder.path().join("ringtrue.db").display()).parse().unwrap();
-        ringtrue_store::migrate(&url, BEGINNING).await.unwrap();
+        ringtrue_store::migrate(&url, START_TIME).await.unwrap();
         let entropy = Arc::new(SystemEntropy::default());
-        let clock = Arc::new(ManualClock::at(BEGINNING));
+        let clock = Arc::new(ManualClock::at(START_TIME));
         let receiver = Arc::new(Receiver::default());
+        let sandbox_access = Arc::new(SandboxAccess::default());
         let parts = EngineDependencies {
             store: ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap(),
             clock: Arc::clone(&clock) as _,
             transport: Arc::clone(&receiver) as _,
             master_key: MasterKey::from_base64(&MasterKey::generate(&*entropy)).unwrap(),
             entropy,
+            sandbox: Arc::clone(&sandbox_access) as _,
         };
-        let engine = Engine::start(parts, settings()).await.unwrap();
+        let engine = Engine::start(parts, engine_settings()).await.unwrap();
         let [ours, other, simulated] = ["ours", "other", "simulated"].map(|name| Arc::new(Operator::new(name)));
         let networks = engine.networks();
         networks.replace(directory());
@@ -108,7 +108,7 @@ impl World {
             SilentNetworkRoute { networks: ids(&["23410", "23411", "23450"]), connector: Arc::clone(&ours) as _ },
             SilentNetworkRoute { networks: ids(&["23420"]), connector: Arc::clone(&other) as _ },
         ]);
-        networks.set_simulated_route(Arc::clone(&simulated) as _);
+        sandbox_access.set_silent_connector(Arc::clone(&simulated) as _);
         let [live, sandbox] = projects(&engine).await;
         World { engine, clock, ours, other, simulated, live, sandbox, receiver, _folder: folder }
     }
@@ -133,7 +133,7 @@ impl World {
             request.phone_number.get_or_insert_with(|| OURS.to_owned());
         }
         let project = self.project(mode);
-        let created = self.engine.create_silent(project, product, request, None).await.unwrap();
+        let created = self.engine.silent.create_silent(project, product, request, None).await.unwrap();
         let (_, token) = created.url.split_once("/redirect?t=").expect("a token");
         let token = token.to_owned();
         Device { world: self, project, product, id: created.check.id, token, url: created.url }
@@ -168,7 +168,7 @@ impl Device<'_> {
     }
 
     pub async fn open_url_from(&self, from: &str) -> Result<NextStep, RedirectError> {
-        self.world.engine.open_device_url(DeviceRequest { address: address(from), ..self.request() }).await
+        self.world.engine.silent.open_device_url(DeviceRequest { address: address(from), ..self.request() }).await
     }
 
     /// Returns the `state` of the redirect to the operator.
@@ -202,6 +202,7 @@ impl Device<'_> {
         let (address, peer) = (address(from), "127.0.0.1:4711".parse().unwrap());
         self.world
             .engine
+            .silent
             .handle_authorization_response(DeviceReturn { connector, state, peer, address, query: &[], headers: &[] })
             .await
     }
@@ -213,11 +214,11 @@ impl Device<'_> {
     }
 
     pub async fn redeem(&self, code: &str) -> Result<SilentCheck, RedeemError> {
-        self.world.engine.redeem(self.project.id, self.product, self.id, code).await
+        self.world.engine.silent.redeem(self.project.id, self.product, self.id, code).await
     }
 
     pub async fn check(&self) -> SilentCheck {
-        self.world.engine.silent_check(self.project.id, self.product, self.id).await.unwrap()
+        self.world.engine.silent.silent_check(self.project.id, self.product, self.id).await.unwrap()
     }
 
     pub async fn status(&self) -> CheckStatus {
@@ -273,16 +274,16 @@ fn addresses() -> Addresses {
         (ALSO_ON_OURS, "23410"),
         (ON_BRAND, "23411"),
         (ON_OTHER, "23420"),
-        (ON_UNASKED, "23430"),
+        (ON_UNCONNECTED, "23430"),
         (ON_FORBIDDEN, "23450"),
     ];
     let mobile = mobile.map(|(at, id)| (address(at), IpLocation::Mobile(id.parse().unwrap())));
-    Addresses(mobile.into_iter().chain([(address(AT_HOME), IpLocation::NotMobile)]).collect())
+    Addresses(mobile.into_iter().chain([(address(NOT_MOBILE), IpLocation::NotMobile)]).collect())
 }
 
 /// A live and a sandbox project. The live one may use all networks but 23450.
 async fn projects(engine: &Engine) -> [Project; 2] {
-    let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
+    let created = engine.management.create_workspace("Acme".parse().unwrap()).await.unwrap();
     let workspace = created.workspace.id;
     let manager = ManagementActor {
         workspace,
@@ -294,7 +295,7 @@ async fn projects(engine: &Engine) -> [Project; 2] {
     for (name, mode) in [("Shop", Mode::Live), ("Trial", Mode::Sandbox)] {
         let configuration = ConfigurationPatch::default();
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
-        made.push(engine.create_project(&manager, workspace, new, None).await.unwrap().project);
+        made.push(engine.management.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
     // The brand's network is no longer configured, but the project may still use it.
     let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
@@ -302,25 +303,8 @@ async fn projects(engine: &Engine) -> [Project; 2] {
     engine.networks().replace(earlier);
     let allowed = ids(&["23410", "23411", "23420", "23430", "23440"]).into_iter();
     let allowed = allowed.map(|network| AllowedNetwork { network, products: products.clone() }).collect();
-    made[0] = engine.replace_allowed_networks(&manager, workspace, made[0].id, allowed, &|_| true).await.unwrap();
+    made[0] =
+        engine.management.replace_allowed_networks(&manager, workspace, made[0].id, allowed, &|_| true).await.unwrap();
     engine.networks().replace(directory());
     made.try_into().unwrap()
-}
-
-fn settings() -> EngineSettings {
-    EngineSettings {
-        region: Region::Eu,
-        base_url: "https://ringtrue.example".to_owned(),
-        rate_limits: rate_limit::DefaultRateLimits::default(),
-        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
-        tenant_limits: TenantLimits::default(),
-        number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
-        courier: callback::CourierLimits::default(),
-        number_retention: SignedDuration::from_hours(24 * 30),
-        discovery_retention: SignedDuration::from_hours(24),
-        audit_retention: SignedDuration::from_hours(24 * 365),
-        number_lookup_cache_capacity: 100,
-        request_log_retention: None,
-        max_members_per_workspace: 500,
-    }
 }

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
-use ringtrue_domain::{
-    lifecycle::{CheckOutcome, Lifecycle},
-    sandbox,
-};
+use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
     callback::LEASE_DURATION,
     ports::{AttemptLog, CallbackRecord, CallbackState},
 };
+use ringtrue_sandbox::access::NETWORK_ID;
 use serde_json::{Value, json};
 
 use crate::{
@@ -121,7 +119,7 @@ fn expected_body(model: &ModelCheck, end: ModelConclusion) -> Value {
         CheckOutcome::Completed(ModelVerdict::Match(matched)) => {
             body["match"] = json!(matched);
             if model.has_device() {
-                body["network_id"] = json!(sandbox::NETWORK_ID);
+                body["network_id"] = json!(NETWORK_ID);
             }
         }
         CheckOutcome::Completed(ModelVerdict::OwnNumber) => body["phone_number"] = json!(model.number.as_str()),

@@ -6,7 +6,7 @@
 //!
 //! `SIMULATION_SEED` runs one seed, or starts with it if `SIMULATION_COUNT` is set.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 mod invariants;
 mod model;

@@ -6,10 +6,10 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
-    sandbox,
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{reverse_sms::CreatedReverseSms, silent::CreatedSilent};
+use ringtrue_sandbox::access::RECEIVERS;
 
 /// The expected state of a check.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl ModelCheck {
     /// A receiver other than the assigned one.
     pub fn wrong_receiver(&self) -> Msisdn {
         let Expectation::Sms { receiver: right, .. } = &self.expectation else { panic!("the check expects no SMS") };
-        let other = sandbox::RECEIVERS.into_iter().find(|receiver| *receiver != right.as_str());
+        let other = RECEIVERS.into_iter().find(|receiver| *receiver != right.as_str());
         Msisdn::parse(other.unwrap(), Mode::Sandbox).unwrap()
     }
 }

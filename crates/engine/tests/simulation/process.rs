@@ -3,22 +3,20 @@
 use std::{ffi::OsString, fs, path::Path, sync::Arc};
 
 use futures_util::poll;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ringtrue_domain::{
     audit::Actor,
-    region::Region,
-    reverse_sms::NumberLimit,
     tenancy::{Mode, Project},
-    web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
+    management::{ConfigurationPatch, ManagementActor, NewProject},
     ports::{Entropy, ManualClock, Store, SystemEntropy},
-    rate_limit,
 };
+use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
+use ringtrue_test_support::engine::engine_settings;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -48,14 +46,14 @@ impl Template {
         let environment = Environment { clock, entropy, receivers, operator, limits };
         let process = Process::start(&path, &master, &environment);
         let project = process.run(async |engine| {
-            let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
+            let created = engine.management.create_workspace("Acme".parse().unwrap()).await.unwrap();
             let workspace = created.workspace.id;
             let client_id = created.credential.credential.client_id;
             let manager = ManagementActor { workspace, actor: Actor::Credential(client_id), request_id: None };
             let name = "Shop".parse().unwrap();
             let configuration = ConfigurationPatch::default();
             let new = NewProject { name, mode: Mode::Sandbox, configuration, products: vec![] };
-            engine.create_project(&manager, workspace, new, None).await.unwrap().project
+            engine.management.create_project(&manager, workspace, new, None).await.unwrap().project
         });
         // The database is idle and still open.
         let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
@@ -112,10 +110,13 @@ impl Process {
             let store = ringtrue_store::open(&url(path), &StoreOptions::default()).await.unwrap();
             let master = MasterKey::from_base64(master).unwrap();
             let transport = Arc::clone(&receivers) as _;
-            let parts = EngineDependencies { store: Arc::clone(&store), clock, entropy, transport, master_key: master };
+            let sandbox = Arc::new(SandboxAccess::default());
+            sandbox.set_silent_connector(operator);
+            let store_port = Arc::clone(&store);
+            let parts =
+                EngineDependencies { store: store_port, clock, entropy, transport, master_key: master, sandbox };
             (store, Engine::start(parts, settings(limits)).await.unwrap())
         });
-        engine.networks().set_simulated_route(operator);
         Process { runtime, engine, store, receivers }
     }
 
@@ -166,19 +167,5 @@ fn url(path: &Path) -> StoreUrl {
 }
 
 fn settings(courier: callback::CourierLimits) -> EngineSettings {
-    EngineSettings {
-        region: Region::Eu,
-        base_url: "https://ringtrue.example".to_owned(),
-        rate_limits: rate_limit::DefaultRateLimits::default(),
-        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
-        tenant_limits: TenantLimits::default(),
-        number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
-        courier,
-        number_retention: SignedDuration::from_hours(24 * 30),
-        discovery_retention: SignedDuration::from_hours(24),
-        audit_retention: SignedDuration::from_hours(24 * 365),
-        number_lookup_cache_capacity: 1_000,
-        request_log_retention: None,
-        max_members_per_workspace: 500,
-    }
+    EngineSettings { courier, number_lookup_cache_capacity: 1_000, ..engine_settings() }
 }

@@ -10,11 +10,13 @@ use ringtrue_domain::lifecycle::ErrorCode::{
     self, InternalError, MnoNoDataAvailable, MnoNotSupported, MnoResponseError, MnoServerError, MnoTimeout,
     MnoUserNotFound, NotMobileIp,
 };
+use strum::IntoStaticStr;
 
 use crate::{breaker::CallOutcome, client::ClientError};
 
 /// Step of the exchange in which an error occurred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Stage {
     Discovery,
     Keys,
@@ -29,15 +31,7 @@ pub enum Stage {
 
 impl Stage {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Stage::Discovery => "discovery",
-            Stage::Keys => "keys",
-            Stage::Redirect => "redirect",
-            Stage::Backchannel => "backchannel",
-            Stage::Token => "token",
-            Stage::IdToken => "id_token",
-            Stage::Api => "api",
-        }
+        self.into()
     }
 }
 
@@ -293,7 +287,7 @@ impl CamaraError {
 /// Contains no external text.
 impl fmt::Display for CamaraError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.stage {
+        let location = match self.stage {
             Stage::Discovery => "from the discovery document",
             Stage::Keys => "from the JWKS endpoint",
             Stage::Redirect => "in the authorization response",
@@ -311,7 +305,7 @@ impl fmt::Display for CamaraError {
             NoHistory => f.write_str("no SIM history")?,
             Internal => f.write_str("internal error")?,
         }
-        write!(f, " {place}")?;
+        write!(f, " {location}")?;
         self.status.map_or(Ok(()), |status| write!(f, " (status {status})"))
     }
 }

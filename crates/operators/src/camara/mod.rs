@@ -9,55 +9,59 @@
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
 
-mod api_urls;
 mod authorization;
-mod authorization_server;
 mod config;
-mod connector_status;
 mod error;
-mod id_token;
 mod number_verification;
 mod operator_client;
-mod pkce;
 mod sim_swap;
-mod token;
+mod tokens;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     network::NetworkId,
-    product::Product,
 };
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, Clock, Entropy, SilentConnector,
-    SilentOperation, SilentResult,
+    BreakerPosition, BreakerStatus, Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy,
+    MonitoredConnector,
 };
+use url::Url;
 
-use crate::{authentication, breaker::Breaker, client::Client, health::HealthRecorder, jwt::KeySet};
-pub use crate::{
-    authentication::{Audience, ClientAuthentication, ClientSecret},
-    breaker::{BreakerSettings, BreakerState, CallOutcome},
-    jwt::{Algorithm, SigningKey, SigningKeyError},
+use crate::{
+    breaker::{Breaker, HealthRecorder},
+    client::Client,
+    jwt::KeySet,
+    oauth,
 };
-use api_urls::ApiUrls;
-use authorization_server::AuthorizationServer;
-pub use config::{CamaraConfig, CamaraConfigError, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
+pub use crate::{
+    breaker::{BreakerSettings, BreakerState, CallOutcome},
+    jwt::{Algorithm, SIGNING_ALGORITHMS, SigningKey, SigningKeyError},
+    oauth::{Audience, ClientAuthentication, ClientSecret},
+};
+use authorization::AuthorizationServer;
+pub use config::{
+    CamaraConfig, CamaraConfigError, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SimSwapConfig,
+    SimSwapFlow, SimSwapOperation,
+};
 use error::CamaraError;
 pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse, Stage};
 pub(crate) use operator_client::parse_retry_after;
 use operator_client::{CachedDocument, OperatorClient};
-use pkce::PkceState;
 use sim_swap::SimSwapTokenCache;
-pub use sim_swap::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
+
+/// Values of the metrics label `of`.
+const NUMBER_VERIFICATION_LABEL: &str = "devices";
+const SIM_SWAP_LABEL: &str = "SIM cards";
 
 const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
-/// Maximum length of an authorization code.
-const MAX_CODE_BYTES: usize = 4 * 1_024;
 
-/// CAMARA connector to one operator.
+/// CAMARA connector to one operator. Masked: the settings contain secrets.
+#[derive(derive_more::Debug)]
+#[debug("Camara({})", config.name)]
 pub struct Camara {
     config: CamaraConfig,
     api_urls: ApiUrls,
@@ -67,7 +71,7 @@ pub struct Camara {
     jwks: CachedDocument<KeySet>,
     /// Client-credentials tokens for SIM Swap.
     sim_swap_tokens: SimSwapTokenCache,
-    breaker: Breaker,
+    number_verification_breaker: Breaker,
     /// Separate, since the APIs may fail independently.
     sim_swap_breaker: Breaker,
     health: HealthRecorder,
@@ -86,7 +90,7 @@ impl Camara {
             authorization_server: AuthorizationServer::new(&config.provider).ok_or(CamaraConfigError::Provider)?,
             jwks: CachedDocument::new(Stage::Keys, |json| KeySet::parse(json).ok_or(InvalidResponse::Body)),
             sim_swap_tokens: SimSwapTokenCache::new(),
-            breaker: Breaker::new(config.breaker),
+            number_verification_breaker: Breaker::new(config.breaker),
             sim_swap_breaker: Breaker::new(config.breaker),
             health: HealthRecorder::default(),
             client: OperatorClient { connector: config.name.clone(), client, clock },
@@ -102,7 +106,7 @@ impl Camara {
 
     /// Breaker of Number Verification.
     pub fn breaker_state(&self) -> BreakerState {
-        self.breaker.state(self.client.clock.now())
+        self.number_verification_breaker.state(self.client.clock.now())
     }
 
     /// Breaker of SIM Swap.
@@ -112,43 +116,6 @@ impl Camara {
 
     pub fn supports_number_verification(&self) -> bool {
         self.config.supports_number_verification()
-    }
-
-    fn scope_for(&self, product: Product) -> Option<&str> {
-        match product {
-            Product::SecureSna => self.config.scopes.verify.as_deref(),
-            Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
-            Product::ReverseSms | Product::SimSwap | Product::Eligibility => None,
-        }
-    }
-
-    async fn build_redirect(
-        &self,
-        request: &AuthorizationRequest<'_>,
-        scope: &str,
-    ) -> Result<AuthorizationRedirect, CamaraError> {
-        let endpoints = self.authorization_server.endpoints(&self.client).await?;
-        let pkce = PkceState::new(&*self.entropy);
-        let location = self.authorization_url(request, &pkce, &endpoints, scope);
-        let location = location.ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
-        Ok(AuthorizationRedirect { location, connector_data: pkce.to_octets() })
-    }
-
-    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraError> {
-        let pkce = PkceState::from_octets(response.connector_data)
-            .ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
-        let endpoints = self.authorization_server.endpoints(&self.client).await?;
-        let code = authorization_code(response.query, &endpoints)?;
-        let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
-        match &tokens.id_token {
-            Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
-            // Without PKCE, only the ID token binds the code to this device.
-            None if self.config.scopes.openid && !self.config.pkce => {
-                return Err(CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
-            }
-            None => {}
-        }
-        self.query_number(response.operation, response.check, tokens).await
     }
 
     /// Logs an error, and records it in the health status and the breaker.
@@ -179,38 +146,7 @@ impl Camara {
     }
 
     fn random_jti(&self) -> String {
-        authentication::random_jti(&*self.entropy)
-    }
-}
-
-#[async_trait]
-impl SilentConnector for Camara {
-    fn name(&self) -> &str {
-        &self.config.name
-    }
-
-    fn supports(&self, product: Product) -> bool {
-        self.scope_for(product).is_some()
-    }
-
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        let product = match request.operation {
-            SilentOperation::VerifyNumber(_) => Product::SecureSna,
-            SilentOperation::DiscoverNumber => Product::Discovery,
-        };
-        let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
-        self.breaker.allow_call(self.client.clock.now())?;
-        self.build_redirect(&request, scope).await.map_err(|error| self.record_error(&error, &self.breaker))
-    }
-
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
-        let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
-        let record = |error: CamaraError| self.record_error(&error.excluding_device_errors(is_signed), &self.breaker);
-        let result = self.fetch_result(&response).await.map_err(record)?;
-        let now = self.client.clock.now();
-        self.health.record_success(now);
-        self.breaker.record_outcome(CallOutcome::Success, None, now);
-        Ok(result)
+        oauth::random_jti(&*self.entropy)
     }
 }
 
@@ -228,36 +164,77 @@ fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {
     headers
 }
 
-/// Validates the authorization response and returns the code.
-fn authorization_code<'a>(query: &'a [(String, String)], endpoints: &Endpoints) -> Result<&'a str, CamaraError> {
-    let invalid_response = |reason| CamaraError::invalid_response(Stage::Redirect, reason);
-    let single_value = |parameter: &str| {
-        let mut found = query.iter().filter(|(name, _)| name == parameter).map(|(_, value)| value.as_str());
-        let first = found.next();
-        if found.next().is_some() { Err(invalid_response(InvalidResponse::RepeatedParameter)) } else { Ok(first) }
-    };
-    // Also for error responses: they must come from this server.
-    match single_value("iss")? {
-        Some(issuer) if issuer != endpoints.issuer => {
-            return Err(invalid_response(InvalidResponse::ResponseIssuerMismatch));
-        }
-        None if endpoints.supports_iss_parameter => {
-            return Err(invalid_response(InvalidResponse::ResponseIssuerMismatch));
-        }
-        _ => {}
-    }
-    if let Some(error) = single_value("error")? {
-        return Err(CamaraError::from_redirect(error));
-    }
-    let is_valid_code = |code: &&str| {
-        (1..=MAX_CODE_BYTES).contains(&code.len()) && code.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-    };
-    single_value("code")?.filter(is_valid_code).ok_or(invalid_response(InvalidResponse::NoCode))
+/// URLs of the operator's APIs.
+struct ApiUrls {
+    verify: Url,
+    device_phone_number: Url,
+    sim_swap_retrieve_date: Option<Url>,
+    sim_swap_check: Option<Url>,
 }
 
-/// Masks the settings.
-impl fmt::Debug for Camara {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Camara").field("name", &self.config.name).finish_non_exhaustive()
+impl ApiUrls {
+    /// `None`: a configured path yields no valid URL.
+    fn new(config: &CamaraConfig) -> Option<Self> {
+        let url = |path: &str, operation: &str| {
+            let (root, path) = (config.api_root.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
+            Url::parse(&format!("{root}{path}/{operation}")).ok()
+        };
+        let sim_swap = |operation: &str| config.sim_swap.as_ref().and_then(|sim_swap| url(&sim_swap.path, operation));
+        Some(ApiUrls {
+            verify: url(&config.number_verification_path, "verify")?,
+            device_phone_number: url(&config.number_verification_path, "device-phone-number")?,
+            sim_swap_retrieve_date: sim_swap("retrieve-date"),
+            sim_swap_check: sim_swap("check"),
+        })
     }
+
+    /// `None`: SIM Swap is not configured.
+    fn sim_swap(&self, operation: SimSwapOperation) -> Option<&Url> {
+        match operation {
+            SimSwapOperation::RetrieveDate => self.sim_swap_retrieve_date.as_ref(),
+            SimSwapOperation::Check => self.sim_swap_check.as_ref(),
+        }
+    }
+}
+
+impl MonitoredConnector for Camara {
+    fn connector_status(&self) -> ConnectorStatus {
+        let now = self.client.clock.now();
+        let number_verification = self
+            .supports_number_verification()
+            .then(|| breaker_status(NUMBER_VERIFICATION_LABEL, &self.number_verification_breaker, now));
+        let sim_swap = self.supports_sim_swap().then(|| breaker_status(SIM_SWAP_LABEL, &self.sim_swap_breaker, now));
+        let breakers: Vec<BreakerStatus> = number_verification.into_iter().chain(sim_swap).collect();
+        let health = self.health.snapshot();
+        let count = |predicate: fn(&BreakerPosition) -> bool| {
+            breakers.iter().filter(|breaker| predicate(&breaker.position)).count()
+        };
+        let state = match count(|position| *position == BreakerPosition::Closed) {
+            closed if closed == breakers.len() && health == ConnectorHealth::default() => ConnectorState::Idle,
+            closed if closed == breakers.len() => ConnectorState::Up,
+            0 if count(|position| matches!(position, BreakerPosition::HalfOpen)) == 0 => ConnectorState::Down,
+            _ => ConnectorState::Degraded,
+        };
+        ConnectorStatus {
+            name: Arc::clone(&self.config.name),
+            kind: "CAMARA",
+            mode: self.config.mode,
+            state,
+            networks: self.config.networks.clone(),
+            receivers: vec![],
+            links: None,
+            breakers,
+            counts: None,
+            health,
+        }
+    }
+}
+
+fn breaker_status(operation: &'static str, breaker: &Breaker, now: Timestamp) -> BreakerStatus {
+    let position = match breaker.state(now) {
+        BreakerState::Closed => BreakerPosition::Closed,
+        BreakerState::Open { until, .. } => BreakerPosition::Open { until },
+        BreakerState::HalfOpen => BreakerPosition::HalfOpen,
+    };
+    BreakerStatus { operation, position, calls: breaker.call_counts() }
 }

@@ -1,16 +1,26 @@
-//! CAMARA Number Verification.
+//! CAMARA Number Verification: authorization of the device, and the API call with its token.
 
+use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
-use ringtrue_domain::{lifecycle::CheckId, phone::Msisdn};
-use ringtrue_engine::ports::{SilentOperation, SilentResult};
+use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    phone::Msisdn,
+    product::Product,
+};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Camara, api_headers, correlator_header,
+    Camara, api_headers,
+    authorization::{PkceState, authorization_code},
+    config::RequestObject,
+    correlator_header,
     error::{CamaraError, ErrorCause, InvalidResponse, Stage},
-    token::TokenResponse,
 };
+use crate::{breaker::CallOutcome, oauth::TokenResponse};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,8 +42,45 @@ struct DevicePhoneNumberResponse {
 }
 
 impl Camara {
+    fn scope_for(&self, product: Product) -> Option<&str> {
+        match product {
+            Product::SecureSna => self.config.scopes.verify.as_deref(),
+            Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
+            Product::ReverseSms | Product::SimSwap | Product::Eligibility => None,
+        }
+    }
+
+    async fn build_redirect(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        scope: &str,
+    ) -> Result<AuthorizationRedirect, CamaraError> {
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let pkce = PkceState::new(&*self.entropy);
+        let location = self.authorization_url(request, &pkce, &endpoints, scope);
+        let location = location.ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        Ok(AuthorizationRedirect { location, connector_data: pkce.to_octets() })
+    }
+
+    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraError> {
+        let pkce = PkceState::from_octets(response.connector_data)
+            .ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let code = authorization_code(response.query, &endpoints)?;
+        let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
+        match &tokens.id_token {
+            Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
+            // Without PKCE, only the ID token binds the code to this device.
+            None if self.config.scopes.openid && !self.config.pkce => {
+                return Err(CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
+            }
+            None => {}
+        }
+        self.query_number(response.operation, response.check, tokens).await
+    }
+
     /// Each token is valid for one call.
-    pub(super) async fn query_number(
+    async fn query_number(
         &self,
         operation: SilentOperation<'_>,
         check: CheckId,
@@ -50,30 +97,61 @@ impl Camara {
     async fn verify(&self, number: &Msisdn, mut headers: HeaderMap) -> Result<SilentResult, CamaraError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let request = if self.config.sends_hashed_number {
-            VerifyRequest::HashedPhoneNumber(encode_hex(digest(&SHA256, number.as_str().as_bytes()).as_ref()))
+            VerifyRequest::HashedPhoneNumber(hex::encode(digest(&SHA256, number.as_str().as_bytes())))
         } else {
             VerifyRequest::PhoneNumber(number.as_str())
         };
         let body = serde_json::to_vec(&request).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
-        let response = self.client.post(Stage::Api, &self.api_urls.verify, headers, body).await?;
+        let response = self.client.send_once(Stage::Api, Method::POST, &self.api_urls.verify, headers, body).await?;
         let verified: VerifyResponse = parse(&response.body)?;
         Ok(SilentResult::Match(verified.device_phone_number_verified))
     }
 
     /// Not retried: the token is valid for one call.
     async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraError> {
-        let response = self.client.get_once(Stage::Api, &self.api_urls.device_phone_number, headers).await?;
+        let url = &self.api_urls.device_phone_number;
+        let response = self.client.send_once(Stage::Api, Method::GET, url, headers, Vec::new()).await?;
         let shared: DevicePhoneNumberResponse = parse(&response.body)?;
         let number = Msisdn::parse(&shared.device_phone_number, self.config.mode);
         number.map(SilentResult::Number).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Number))
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraError> {
-    serde_json::from_slice(body).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Body))
+#[async_trait]
+impl SilentConnector for Camara {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn supports(&self, product: Product) -> bool {
+        self.scope_for(product).is_some()
+    }
+
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        let product = match request.operation {
+            SilentOperation::VerifyNumber(_) => Product::SecureSna,
+            SilentOperation::DiscoverNumber => Product::Discovery,
+        };
+        let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
+        self.number_verification_breaker.allow_call(self.client.clock.now())?;
+        self.build_redirect(&request, scope)
+            .await
+            .map_err(|error| self.record_error(&error, &self.number_verification_breaker))
+    }
+
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
+        let record = |error: CamaraError| {
+            self.record_error(&error.excluding_device_errors(is_signed), &self.number_verification_breaker)
+        };
+        let result = self.fetch_result(&response).await.map_err(record)?;
+        let now = self.client.clock.now();
+        self.health.record_success(now);
+        self.number_verification_breaker.record_outcome(CallOutcome::Success, None, now);
+        Ok(result)
+    }
 }
 
-fn encode_hex(octets: &[u8]) -> String {
-    let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraError> {
+    serde_json::from_slice(body).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Body))
 }

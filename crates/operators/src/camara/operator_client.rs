@@ -1,22 +1,21 @@
 //! HTTP client for an operator's endpoints, and cache for its documents.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method,
-    header::{ACCEPT, AGE, CACHE_CONTROL, EXPIRES, RETRY_AFTER},
+    header::{AGE, CACHE_CONTROL, EXPIRES, RETRY_AFTER},
 };
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use parking_lot::Mutex;
 use ringtrue_engine::ports::Clock;
 use serde::Deserialize;
 use url::Url;
 
 use super::error::{CamaraError, ErrorCause, InvalidResponse, Stage};
-use crate::client::{Client, ClientError, ClientResponse};
+use crate::client::{Client, ClientError, ClientResponse, accepting_json};
 
-/// Gateway statuses that are worth a retry.
-const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
 /// Cache lifetime of documents without caching headers, and limits for those headers.
 const DEFAULT_TTL: SignedDuration = SignedDuration::from_hours(1);
 const MIN_TTL: SignedDuration = SignedDuration::from_secs(10);
@@ -48,59 +47,33 @@ fn string_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<O
 
 impl OperatorClient {
     pub async fn get(&self, stage: Stage, url: &Url) -> Result<ClientResponse, CamaraError> {
-        self.send_idempotent(stage, Method::GET, url, HeaderMap::new, Bytes::new()).await
+        self.send_idempotent(stage, Method::GET, url, HeaderMap::new(), Bytes::new()).await
     }
 
-    /// Sends an idempotent request, with one retry after transient errors.
+    /// Sends an idempotent request, with one retry after a transient error.
     pub async fn send_idempotent(
         &self,
         stage: Stage,
         method: Method,
         url: &Url,
-        headers: impl Fn() -> HeaderMap,
+        headers: HeaderMap,
         body: Bytes,
     ) -> Result<ClientResponse, CamaraError> {
-        let mut may_retry = true;
-        loop {
-            let response = self.send(method.clone(), url, headers(), body.clone()).await;
-            let is_transient = match &response {
-                Err(error) => error.is_transient(),
-                Ok(response) => TRANSIENT_STATUSES.contains(&response.status),
-            };
-            if !(is_transient && may_retry) {
-                return self.check_status(stage, response);
-            }
-            may_retry = false;
-        }
-    }
-
-    /// Sends a GET without retry.
-    pub async fn get_once(&self, stage: Stage, url: &Url, headers: HeaderMap) -> Result<ClientResponse, CamaraError> {
-        let response = self.send(Method::GET, url, headers, Bytes::new()).await;
+        let response = self.client.request_idempotent(method, url, accepting_json(headers), body).await;
         self.check_status(stage, response)
     }
 
-    /// Sends a POST without retry.
-    pub async fn post(
+    /// Sends a request without retry.
+    pub async fn send_once(
         &self,
         stage: Stage,
+        method: Method,
         url: &Url,
         headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<ClientResponse, CamaraError> {
-        let response = self.send(Method::POST, url, headers, body.into()).await;
+        let response = self.client.request(method, url, accepting_json(headers), body).await;
         self.check_status(stage, response)
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        url: &Url,
-        mut headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<ClientResponse, ClientError> {
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        self.client.request(method, url, headers, body).await
     }
 
     fn check_status(
@@ -174,7 +147,7 @@ impl<T> CachedDocument<T> {
     /// Fetches a newer copy than this one, for example after an unknown key id.
     pub async fn refresh(&self, client: &OperatorClient, url: &Url, current: &Arc<T>) -> Result<Arc<T>, CamaraError> {
         let _guard = self.fetch_lock.lock().await;
-        let refresh_failed = self.entry().as_ref().is_some_and(|entry| entry.refresh_failed);
+        let refresh_failed = self.entry.lock().as_ref().is_some_and(|entry| entry.refresh_failed);
         match self.lookup(url, client.clock.now()) {
             CacheLookup::Fresh(Ok(cached)) if refresh_failed || !Arc::ptr_eq(&cached, current) => Ok(cached),
             _ => self.fetch(client, url, Some(Arc::clone(current))).await,
@@ -182,7 +155,7 @@ impl<T> CachedDocument<T> {
     }
 
     fn lookup(&self, url: &Url, now: Timestamp) -> CacheLookup<T> {
-        match &*self.entry() {
+        match &*self.entry.lock() {
             Some(entry) if entry.url != *url => CacheLookup::Missing,
             Some(CacheEntry { result, expires_at, .. }) if now < *expires_at => CacheLookup::Fresh(result.clone()),
             Some(CacheEntry { result: Ok(cached), .. }) => CacheLookup::Stale(Arc::clone(cached)),
@@ -215,12 +188,8 @@ impl<T> CachedDocument<T> {
             (Err(error), None) => (Err(error), Err(error.already_counted()), RETRY_PAUSE),
         };
         let expires_at = now.checked_add(ttl).unwrap_or(Timestamp::MAX);
-        *self.entry() = Some(CacheEntry { url: url.clone(), result: entry, expires_at, refresh_failed });
+        *self.entry.lock() = Some(CacheEntry { url: url.clone(), result: entry, expires_at, refresh_failed });
         result
-    }
-
-    fn entry(&self) -> MutexGuard<'_, Option<CacheEntry<T>>> {
-        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,38 +1,43 @@
-//! HTTP client for operators' endpoints.
+//! HTTP client for operators' endpoints, and the connection pool that it shares with [`outbound`](crate::outbound).
 //!
-//! These endpoints come from the configuration and may be in a private network, so every address is allowed. URLs from
-//! API clients are opened only by [`outbound`](crate::outbound).
+//! Operators' endpoints come from the configuration and may be in a private network, so every address is allowed. URLs
+//! from API clients are opened only by [`outbound`](crate::outbound).
 //!
 //! A response is read completely or fails. Redirects, content encodings and proxies are not supported. Requests are not
 //! retried, except on another connection if they were never sent; callers retry what is idempotent.
 
-mod error;
+pub(crate) mod connector;
 
-use std::{fmt, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, Uri,
-    header::{HOST, USER_AGENT},
-    uri::PathAndQuery,
+    HeaderMap, HeaderValue, Method, Request, Uri,
+    header::{ACCEPT, HOST, USER_AGENT},
 };
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use tokio::time::{Instant, timeout_at};
-use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
-use url::{Host, Position, Url};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use ringtrue_engine::ports::TransportError;
+use strum::VariantArray;
+use tokio::{task::yield_now, time::timeout};
+use url::{Position, Url};
 
-pub use crate::outbound::{CertificateClock, ClientCertificate, TlsConfigError};
-use crate::outbound::{
-    Resolver, SystemResolver, connect,
-    connection::{ConnectionDriver, HttpConnection},
-    pool::ConnectionPool,
-    tls,
-};
-pub use error::ClientError;
+pub use connector::{CertificateClock, ClientCertificate, Resolver, SystemResolver, TlsConfigError};
+use connector::{Connector, ConnectorSettings, tls_client_config};
 
 /// Maximum size of a response body.
 pub const MAX_BODY_BYTES: usize = 64 * 1_024;
+/// Gateway statuses that are worth a retry.
+const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
+/// Limits for the head of a response.
+const MAX_HEAD_BYTES: usize = 16 * 1_024;
+const MAX_HEADERS: usize = 100;
+/// As many as are used concurrently.
+pub(crate) const MAX_IDLE_PER_ORIGIN: usize = 256;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
 
 #[derive(Clone, Debug)]
@@ -59,26 +64,19 @@ impl Default for ClientSettings {
     }
 }
 
+#[derive(Debug)]
 pub struct Client {
-    resolver: Arc<dyn Resolver>,
-    tls: TlsConnector,
     pool: ConnectionPool,
-    connect_timeout: Duration,
     total_timeout: Duration,
 }
 
 /// Masked: a response may contain tokens and numbers.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ClientResponse({status}, {} bytes)", body.len())]
 pub struct ClientResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-}
-
-impl fmt::Debug for ClientResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClientResponse({}, {} bytes)", self.status, self.body.len())
-    }
 }
 
 impl Client {
@@ -87,15 +85,11 @@ impl Client {
     }
 
     pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
-        let ClientSettings { extra_roots, identity, certificate_clock, .. } = settings;
-        let tls = tls::client_config(extra_roots.as_deref(), identity.as_ref(), certificate_clock)?;
-        Ok(Client {
-            resolver,
-            tls: tls.into(),
-            pool: ConnectionPool::default(),
-            connect_timeout: settings.connect_timeout,
-            total_timeout: settings.total_timeout,
-        })
+        let ClientSettings { extra_roots, identity, certificate_clock, connect_timeout, total_timeout } = settings;
+        let tls = tls_client_config(extra_roots.as_deref(), identity.as_ref(), certificate_clock)?.into();
+        let connector = ConnectorSettings { resolver, guard: None, tls, connect_timeout: *connect_timeout };
+        let pool = connection_pool(connector.into(), MAX_IDLE_PER_ORIGIN);
+        Ok(Client { pool, total_timeout: *total_timeout })
     }
 
     /// Sends one request and reads the response, whatever its status.
@@ -106,110 +100,46 @@ impl Client {
         headers: HeaderMap,
         body: impl Into<Bytes>,
     ) -> Result<ClientResponse, ClientError> {
-        let deadline = Instant::now() + self.total_timeout;
         let request = build_request(method, url, headers, body.into())?;
         // Boxed to keep callers' futures small.
-        Box::pin(self.send(url, request, deadline)).await
+        timeout(self.total_timeout, Box::pin(self.send(request))).await.unwrap_or(Err(ClientError::Timeout))
     }
 
-    async fn send(
+    /// Sends an idempotent request, with one retry after a transient error.
+    pub(crate) async fn request_idempotent(
         &self,
+        method: Method,
         url: &Url,
-        mut request: Request<Full<Bytes>>,
-        deadline: Instant,
+        headers: HeaderMap,
+        body: Bytes,
     ) -> Result<ClientResponse, ClientError> {
-        while let Some(mut pooled) = self.pool.take(origin(url)) {
-            if !pooled.is_ready() {
-                continue;
-            }
-            match self.send_on(pooled, url, request, deadline).await {
-                Err(SendError::Unsent(again)) => request = *again,
-                Err(SendError::Failed(error)) => return Err(error),
-                Ok(response) => return Ok(response),
-            }
-        }
-        // Boxed to keep the future small: connecting is rare.
-        let fresh = Box::pin(self.open_connection(url, deadline)).await?;
-        self.send_on(fresh, url, request, deadline).await.map_err(|error| match error {
-            SendError::Unsent(_) => ClientError::Lost,
-            SendError::Failed(error) => error,
-        })
-    }
-
-    async fn send_on(
-        &self,
-        connection: HttpConnection,
-        url: &Url,
-        request: Request<Full<Bytes>>,
-        deadline: Instant,
-    ) -> Result<ClientResponse, SendError> {
-        let HttpConnection { mut sender, mut driver } = connection;
-        let sent = driver.drive_until(deadline, sender.try_send_request(request)).await;
-        let response =
-            sent.ok_or(SendError::Failed(ClientError::Timeout))?.map_err(|mut error| match error.take_message() {
-                Some(unsent) => SendError::Unsent(Box::new(unsent)),
-                None => SendError::Failed(ClientError::from_hyper(error.error())),
-            })?;
-        let response = read_response(response, &mut driver, deadline).await.map_err(SendError::Failed)?;
-        self.pool.put(origin(url), HttpConnection { sender, driver });
-        Ok(response)
-    }
-
-    async fn open_connection(&self, url: &Url, until: Instant) -> Result<HttpConnection, ClientError> {
-        let connect_deadline = Instant::now() + self.connect_timeout;
-        let (deadline, timeout_error) = if until < connect_deadline {
-            (until, ClientError::Timeout)
-        } else {
-            (connect_deadline, ClientError::ConnectTimeout)
+        let first = self.request(method.clone(), url, headers.clone(), body.clone()).await;
+        let is_transient = match &first {
+            Err(error) => error.is_transient(),
+            Ok(response) => TRANSIENT_STATUSES.contains(&response.status),
         };
-        let host = url.host().ok_or(ClientError::InvalidUrl)?;
-        let port = url.port_or_known_default().ok_or(ClientError::InvalidUrl)?;
-        let connecting = async {
-            let addresses = match host {
-                Host::Ipv4(address) => vec![IpAddr::from(address)],
-                Host::Ipv6(address) => vec![IpAddr::from(address)],
-                Host::Domain(name) => self.resolver.resolve(name).await.map_err(|_| ClientError::Unresolved)?,
-            };
-            if addresses.is_empty() {
-                return Err(ClientError::Unresolved);
-            }
-            let tcp =
-                connect::connect_any(&addresses, port, connect_deadline).await.map_err(ClientError::from_connect)?;
-            let stream: Box<dyn connect::Stream> = if url.scheme() == "https" {
-                connect::start_tls(&self.tls, server_name(&host)?, tcp).await.map_err(ClientError::from_connect)?
-            } else {
-                Box::new(tcp)
-            };
-            HttpConnection::handshake(stream).await.map_err(ClientError::from_connect)
-        };
-        timeout_at(deadline, connecting).await.unwrap_or(Err(timeout_error))
+        if is_transient { self.request(method, url, headers, body).await } else { first }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<ClientResponse, ClientError> {
+        let response = self.pool.request(request).await.map_err(|error| ClientError::from_pool(&error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MAX_BODY_BYTES).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() { ClientError::TooLarge } else { ClientError::from_body(&*error) }
+        })?;
+        yield_for_connection_return().await;
+        Ok(ClientResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
     }
 }
 
-enum SendError {
-    /// The request was not sent.
-    Unsent(Box<Request<Full<Bytes>>>),
-    Failed(ClientError),
+/// Adds `Accept: application/json`, unless the headers have another one.
+pub(crate) fn accepting_json(mut headers: HeaderMap) -> HeaderMap {
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+    headers
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("pool", &self.pool).finish_non_exhaustive()
-    }
-}
-
-/// Scheme, host and port: the key of pooled connections.
-fn origin(url: &Url) -> &str {
-    &url[..Position::BeforePath]
-}
-
-/// Name expected in the server certificate.
-fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, ClientError> {
-    Ok(match host {
-        Host::Domain(name) => ServerName::try_from((*name).to_owned()).map_err(|_| ClientError::Tls)?,
-        Host::Ipv4(address) => ServerName::from(IpAddr::from(*address)),
-        Host::Ipv6(address) => ServerName::from(IpAddr::from(*address)),
-    })
+pub(crate) fn is_http_url(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
 fn build_request(
@@ -218,41 +148,102 @@ fn build_request(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, ClientError> {
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+    if !is_http_url(url) {
         return Err(ClientError::InvalidUrl);
     }
     let authority = HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort]);
-    let target = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]);
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
-    *request.uri_mut() = Uri::from(target.map_err(|_| ClientError::InvalidUrl)?);
+    *request.uri_mut() = Uri::try_from(url.as_str()).map_err(|_| ClientError::InvalidUrl)?;
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, authority.map_err(|_| ClientError::InvalidUrl)?);
     request.headers_mut().insert(USER_AGENT, USER_AGENT_VALUE);
     Ok(request)
 }
 
-async fn read_response(
-    response: Response<Incoming>,
-    driver: &mut ConnectionDriver,
-    deadline: Instant,
-) -> Result<ClientResponse, ClientError> {
-    let (head, mut incoming) = response.into_parts();
-    let mut body = Bytes::new();
-    while let Some(frame) = driver.drive_until(deadline, incoming.frame()).await.ok_or(ClientError::Timeout)? {
-        let frame = frame.map_err(|error| ClientError::from_hyper(&error))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if body.len() + data.len() > MAX_BODY_BYTES {
-            return Err(ClientError::TooLarge);
-        }
-        // Most bodies arrive in one frame, which is not copied.
-        body = if body.is_empty() {
-            data
-        } else {
-            let mut longer = BytesMut::from(body);
-            longer.extend_from_slice(&data);
-            longer.freeze()
-        };
+/// Sends HTTP/1.1 requests, and keeps idle connections by origin.
+pub(crate) type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
+
+/// Without idle connections, every request is sent on a new one.
+pub(crate) fn connection_pool(connector: Connector, max_idle_per_origin: usize) -> ConnectionPool {
+    legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(max_idle_per_origin)
+        .http1_max_headers(MAX_HEADERS)
+        .http1_max_buf_size(MAX_HEAD_BYTES)
+        // Requests are small: copying head and body into one buffer is cheaper than a vectored write.
+        .http1_writev(false)
+        .build(connector)
+}
+
+/// Yields to the connection task, so that it returns the connection to the pool before the next request.
+pub(crate) async fn yield_for_connection_return() {
+    yield_now().await;
+}
+
+pub(crate) fn classify_error(error: &legacy::Error) -> TransportError {
+    let source = error.source();
+    match source.and_then(|source| source.downcast_ref::<TransportError>()) {
+        Some(connect_error) => *connect_error,
+        None => source.map_or(TransportError::Connection, classify_http_error),
     }
-    Ok(ClientResponse { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+fn classify_http_error(error: &(dyn Error + 'static)) -> TransportError {
+    match error.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_parse_too_large() => TransportError::TooLarge,
+        Some(error) if error.is_parse() => TransportError::Protocol,
+        _ => TransportError::Connection,
+    }
+}
+
+/// Reason why a request got no complete response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, VariantArray)]
+pub enum ClientError {
+    #[error("invalid URL: expected http or https with a host")]
+    InvalidUrl,
+    #[error("host name could not be resolved")]
+    Unresolved,
+    #[error("connection refused")]
+    Refused,
+    #[error("connection timed out")]
+    ConnectTimeout,
+    #[error("TLS handshake failed: invalid server certificate, rejected client certificate, or no common version")]
+    Tls,
+    #[error("response timed out")]
+    Timeout,
+    #[error("connection lost before the response was complete")]
+    Lost,
+    #[error("response exceeds the size limit")]
+    TooLarge,
+    #[error("response is not valid HTTP")]
+    Protocol,
+}
+
+impl ClientError {
+    /// Whether an idempotent request is worth a retry. Response timeouts are not: a retry would double the wait.
+    pub const fn is_transient(self) -> bool {
+        matches!(self, ClientError::Unresolved | ClientError::Refused | ClientError::ConnectTimeout | ClientError::Lost)
+    }
+
+    fn from_pool(error: &legacy::Error) -> Self {
+        match classify_error(error) {
+            TransportError::Timeout => ClientError::ConnectTimeout,
+            TransportError::Tls => ClientError::Tls,
+            TransportError::Unresolved => ClientError::Unresolved,
+            TransportError::Connection | TransportError::BlockedAddress if error.is_connect() => ClientError::Refused,
+            TransportError::Connection | TransportError::BlockedAddress => ClientError::Lost,
+            TransportError::TooLarge => ClientError::TooLarge,
+            TransportError::Protocol => ClientError::Protocol,
+        }
+    }
+
+    fn from_body(error: &(dyn Error + 'static)) -> Self {
+        match classify_http_error(error) {
+            TransportError::TooLarge => ClientError::TooLarge,
+            TransportError::Protocol => ClientError::Protocol,
+            _ => ClientError::Lost,
+        }
+    }
 }

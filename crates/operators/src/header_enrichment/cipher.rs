@@ -1,7 +1,5 @@
 //! Decryption and integrity of enriched values.
 
-use std::fmt;
-
 use aws_lc_rs::{
     aead::{self, AES_256_GCM, Aad, LessSafeKey, UnboundKey},
     cipher::{AES_128, AES_256, DecryptingKey, DecryptionContext, UnboundCipherKey},
@@ -18,7 +16,8 @@ use super::EnrichmentError;
 const BLOCK_BYTES: usize = 16;
 
 /// Key shared with an operator. Masked, and wiped when dropped.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("CipherKey(…)")]
 pub struct CipherKey(Zeroizing<Vec<u8>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +33,7 @@ pub enum CipherKeyError {
 impl CipherKey {
     /// Parses hexadecimal digits, or else base64.
     pub fn parse(text: &str) -> Result<Self, CipherKeyError> {
-        let octets = decode_hex(text.as_bytes()).or_else(|| BASE64_STANDARD.decode(text).ok());
+        let octets = hex::decode(text).ok().or_else(|| BASE64_STANDARD.decode(text).ok());
         match octets {
             Some(octets) if !octets.is_empty() => Ok(CipherKey(Zeroizing::new(octets))),
             _ => Err(CipherKeyError::Encoding),
@@ -52,29 +51,23 @@ impl From<Vec<u8>> for CipherKey {
     }
 }
 
-impl fmt::Debug for CipherKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CipherKey(…)")
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 pub enum Cipher {
     #[default]
     None,
     /// Value: 12-byte nonce, ciphertext, tag.
-    Aes256Gcm(Gcm),
+    Aes256Gcm(GcmKey),
     /// Value: signature (if any), initialisation vector (if sent), ciphertext.
-    Cbc(Cbc),
+    Cbc(CbcParameters),
 }
 
 /// A key of the right length for AES-256-GCM.
 #[derive(Clone, Debug)]
-pub struct Gcm(CipherKey);
+pub struct GcmKey(CipherKey);
 
 /// AES-CBC. The signature covers the initialisation vector, sent or not, and the ciphertext.
 #[derive(Clone, Debug)]
-pub struct Cbc {
+pub struct CbcParameters {
     key: CipherKey,
     iv: Iv,
     integrity: Integrity,
@@ -100,7 +93,7 @@ pub enum Integrity {
 
 impl Cipher {
     pub fn aes256_gcm(key: CipherKey) -> Result<Self, CipherKeyError> {
-        Ok(Cipher::Aes256Gcm(Gcm(key.with_length(32)?)))
+        Ok(Cipher::Aes256Gcm(GcmKey(key.with_length(32)?)))
     }
 
     /// The format of Magma's gateways.
@@ -121,7 +114,7 @@ impl Cipher {
             Integrity::HmacMd5(signing) | Integrity::HmacSha256(signing) if signing.0.len() < 8 => {
                 Err(CipherKeyError::SigningKeyTooShort)
             }
-            _ => Ok(Cipher::Cbc(Cbc { key, iv, integrity })),
+            _ => Ok(Cipher::Cbc(CbcParameters { key, iv, integrity })),
         }
     }
 
@@ -140,7 +133,7 @@ impl Cipher {
     }
 }
 
-impl Gcm {
+impl GcmKey {
     fn decrypt(&self, value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, ciphertext) = value.split_at_checked(aead::NONCE_LEN)?;
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &self.0.0).ok()?);
@@ -152,7 +145,7 @@ impl Gcm {
     }
 }
 
-impl Cbc {
+impl CbcParameters {
     fn decrypt(&self, value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (tag, signed) = value.split_at_checked(self.integrity.tag_length())?;
         let (iv, ciphertext) = match self.iv {
@@ -205,11 +198,4 @@ fn unpadded_length(text: &[u8]) -> Option<usize> {
         1..=16 => None,
         _ => Some(text.len()),
     }
-}
-
-pub(super) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_chunks::<2>();
-    let octets = pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
-    if rest.is_empty() { octets } else { None }
 }

@@ -20,14 +20,12 @@
 //! Deliberately absent: RC4 and AES-ECB, whose values can be modified or recognised.
 
 mod cipher;
-mod config;
-mod enrichment_headers;
-mod msisdn_location;
 mod value;
 
 use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
+use ipnet::IpNet;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
@@ -37,19 +35,117 @@ use ringtrue_engine::{
     },
     rate_limit::ip_bucket,
 };
+use url::Url;
 
+use self::value::is_repeated_digit;
 pub use self::{
     cipher::{Cipher, CipherKey, CipherKeyError, Integrity, Iv},
-    config::{HeaderEnrichmentConfig, HeaderEnrichmentConfigError},
-    enrichment_headers::{ENRICHMENT_HEADERS, is_enrichment_header},
-    msisdn_location::MsisdnLocation,
-    value::{Encoding, InvalidNumberPattern, NumberPattern, ValueFormat},
+    value::{Encoding, InvalidNumberPattern, MsisdnLocation, NumberPattern, ValueFormat},
 };
-
-use crate::health::HealthRecorder;
+use crate::breaker::HealthRecorder;
 
 /// Time between the redirect and the enriched request.
 pub const MAX_ROUND_TRIP: SignedDuration = SignedDuration::from_secs(30);
+
+#[derive(Clone, Debug)]
+pub struct HeaderEnrichmentConfig {
+    /// Used in logs, metrics and the path.
+    pub name: Arc<str>,
+    /// Networks whose devices are redirected here.
+    pub networks: Vec<NetworkId>,
+    /// Public URL of the listener for enriched requests. Gateways can enrich only plain HTTP.
+    pub base_url: Url,
+    /// Addresses of the operator's devices or gateways.
+    pub egress: Vec<IpNet>,
+    /// Our own proxies in front of the listener, whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<IpNet>,
+    pub msisdn_location: MsisdnLocation,
+    pub encoding: Encoding,
+    pub cipher: Cipher,
+    pub format: ValueFormat,
+    /// Values that the operator sends for unknown numbers, besides one repeated digit.
+    pub placeholders: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderEnrichmentConfigError {
+    #[error(
+        "header enrichment {0}: the base URL must be http:// with a host and no path, since only plain HTTP is enriched"
+    )]
+    BaseUrl(Arc<str>),
+    #[error("header enrichment {0}: the operator's addresses are missing; without them anyone could forge the header")]
+    NoEgress(Arc<str>),
+    #[error("header enrichment {0}: an address range must not include every address")]
+    CatchAllRange(Arc<str>),
+    #[error("header enrichment {0}: a header or cookie name is required; use letters, digits, `-` and `_`")]
+    MsisdnLocation(Arc<str>),
+    #[error("header enrichment {0}: encrypted values require the encoding hex or base64")]
+    Encoding(Arc<str>),
+    #[error("header enrichment {0}: no network is configured")]
+    NoNetwork(Arc<str>),
+}
+
+impl HeaderEnrichmentConfig {
+    fn validate(&self) -> Result<(), HeaderEnrichmentConfigError> {
+        let fail = |problem: fn(Arc<str>) -> HeaderEnrichmentConfigError| Err(problem(Arc::clone(&self.name)));
+        let url = &self.base_url;
+        let url_is_plain = url.scheme() == "http"
+            && url.has_host()
+            && url.path() == "/"
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        if !url_is_plain {
+            return fail(HeaderEnrichmentConfigError::BaseUrl);
+        }
+        if self.networks.is_empty() {
+            return fail(HeaderEnrichmentConfigError::NoNetwork);
+        }
+        if self.egress.is_empty() {
+            return fail(HeaderEnrichmentConfigError::NoEgress);
+        }
+        if self.egress.iter().chain(&self.trusted_proxies).any(|range| range.prefix_len() == 0) {
+            return fail(HeaderEnrichmentConfigError::CatchAllRange);
+        }
+        let is_name = |name: &String| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        let mut names = self.msisdn_location.header.iter().chain(&self.msisdn_location.cookie).peekable();
+        if names.peek().is_none() || !names.all(is_name) {
+            return fail(HeaderEnrichmentConfigError::MsisdnLocation);
+        }
+        if !self.cipher.is_none() && self.encoding == Encoding::Plain {
+            return fail(HeaderEnrichmentConfigError::Encoding);
+        }
+        Ok(())
+    }
+
+    /// Decodes, decrypts and parses a value.
+    fn parse_number(&self, value: &[u8]) -> Result<Msisdn, EnrichmentError> {
+        if self.is_placeholder(value) {
+            return Err(EnrichmentError::Placeholder);
+        }
+        let plaintext = self.cipher.decrypt(self.encoding.decode(value)?)?;
+        let text = std::str::from_utf8(&plaintext).map_err(|_| EnrichmentError::InvalidNumber)?.trim();
+        if is_repeated_digit(text) || self.is_placeholder(text.as_bytes()) {
+            return Err(EnrichmentError::Placeholder);
+        }
+        let msisdn = self.format.parse(text)?;
+        if self.placeholders.iter().any(|placeholder| placeholder.trim_start_matches('+') == msisdn.digits()) {
+            Err(EnrichmentError::Placeholder)
+        } else if msisdn.is_simulated() {
+            // Simulated operators have other connectors.
+            Err(EnrichmentError::InvalidNumber)
+        } else {
+            Ok(msisdn)
+        }
+    }
+
+    fn is_placeholder(&self, text: &[u8]) -> bool {
+        self.placeholders.iter().any(|placeholder| placeholder.as_bytes() == text)
+    }
+}
 
 /// Connector to an operator that enriches headers.
 #[derive(Debug)]
@@ -206,5 +302,51 @@ impl RedirectState {
     fn decode(octets: &[u8]) -> Option<Self> {
         let millis = i64::from_be_bytes(octets.try_into().ok()?);
         Some(RedirectState { redirected_at: Timestamp::from_millisecond(millis).ok()? })
+    }
+}
+
+/// Known enrichment headers of operators, in lower case and sorted. Only the listener for enriched requests may trust them.
+pub const ENRICHMENT_HEADERS: &[&str] = &[
+    "bizao-msisdn",
+    "msisdn",
+    "user-identity-forward-msisdn",
+    "x-fh-msisdn",
+    "x-h3g-msisdn",
+    "x-hts-clid",
+    "x-jinny-cid",
+    "x-mdn",
+    "x-msisdn",
+    "x-msp-msisdn",
+    "x-network-info",
+    "x-nokia-msisdn",
+    "x-up-calling-line-id",
+    "x-wap-3gpp-imsi",
+    "x-wap-3gpp-rat-type",
+    "x-wap-3gpp-sgsn-mcc-mnc",
+    "x-wap-client-ip",
+    "x-wap-msisdn",
+    "x-wap-network-client-msisdn",
+    "x-wte-msisdn",
+];
+
+/// Expects a lower-case name. The first-letter test makes most misses cheap.
+pub fn is_enrichment_header(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'b' | b'm' | b'u' | b'x', ..]) && ENRICHMENT_HEADERS.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_sorted_and_lower_case() {
+        assert!(ENRICHMENT_HEADERS.is_sorted());
+        for name in ENRICHMENT_HEADERS {
+            assert!(is_enrichment_header(name), "{name}");
+            assert_eq!(*name, name.to_ascii_lowercase());
+        }
+        for other in ["", "x", "x-forwarded-for", "x-request-id", "host", "authorization", "x-msisdn-"] {
+            assert!(!is_enrichment_header(other), "{other}");
+        }
     }
 }

@@ -1,21 +1,331 @@
 //! Sources that look up the network of a number. Each queries one provider with that provider's protocol.
 //!
 //! The engine decides the order of sources and the lifetime of results. Sources log their errors, without the number,
-//! and stop querying a failing provider for a while (circuit breaker).
+//! and stop querying a failing provider for a while ([`SourceGuard`]). HTTP sources share a [`LookupClient`].
 
 pub mod enum_dns;
-mod guard;
 pub mod http_hlr;
-mod known_networks;
-mod lookup_client;
 pub mod telco_finder;
 
+use std::{collections::BTreeSet, sync::Arc};
+
+use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use jiff::SignedDuration;
+use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId};
+use ringtrue_engine::ports::{Clock, LookupError, LookupResult};
+use serde_json::Value;
+use url::Url;
+
 pub use crate::{
-    authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::BreakerSettings,
     jwt::{Algorithm, SigningKey, SigningKeyError},
+    oauth::{Audience, ClientAuthentication, ClientSecret},
+};
+use crate::{
+    breaker::{Breaker, CallOutcome},
+    camara::parse_retry_after,
+    client::{Client, ClientError, ClientResponse, accepting_json},
 };
 pub use enum_dns::{EnumConfig, EnumDns};
 pub use http_hlr::{HlrConfig, HttpHlr};
-pub use known_networks::KnownNetworks;
 pub use telco_finder::{TelcoFinder, TelcoFinderConfig};
+
+/// The configured networks.
+///
+/// An MNC has two or three digits, and `02` differs from `002`. Sources are not exact about it: host names always use
+/// three digits, and some programs drop leading zeros. If the given form is unknown and another form is known, the
+/// known one is used.
+#[derive(Clone, Debug, Default)]
+pub struct KnownNetworks(Arc<BTreeSet<NetworkId>>);
+
+impl FromIterator<NetworkId> for KnownNetworks {
+    fn from_iter<I: IntoIterator<Item = NetworkId>>(ids: I) -> Self {
+        KnownNetworks(Arc::new(ids.into_iter().collect()))
+    }
+}
+
+impl KnownNetworks {
+    /// `None`: not a valid MCC and MNC.
+    pub fn resolve_plmn(&self, mcc: &str, mnc: &str) -> Option<NetworkId> {
+        let (mcc, mnc) = (mcc.trim(), mnc.trim());
+        let are_digits = mcc.bytes().chain(mnc.bytes()).all(|byte| byte.is_ascii_digit());
+        if is_zero_plmn(mcc) || !are_digits || mcc.len() != 3 || !(1..=3).contains(&mnc.len()) {
+            return None;
+        }
+        let given: NetworkId = format!("{mcc}{mnc:0>2}").parse().ok()?;
+        if self.0.contains(&given) {
+            return Some(given);
+        }
+        let alternative = match mnc.len() {
+            3 => mnc.strip_prefix('0').map(str::to_owned),
+            _ => Some(format!("{mnc:0>3}")),
+        };
+        let alternative = alternative.and_then(|mnc| format!("{mcc}{mnc}").parse().ok());
+        Some(alternative.filter(|alternative| self.0.contains(alternative)).unwrap_or(given))
+    }
+
+    /// Resolves MCC and MNC in one string.
+    pub fn resolve_plmn_code(&self, plmn: &str) -> Option<NetworkId> {
+        let (mcc, mnc) = plmn.trim().split_at_checked(3)?;
+        self.resolve_plmn(mcc, mnc)
+    }
+}
+
+/// Whether the MCC is zero, which some sources send for "no network".
+fn is_zero_plmn(plmn: &str) -> bool {
+    plmn.trim().bytes().take(3).all(|digit| digit == b'0')
+}
+
+/// Failed lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SourceError {
+    kind: LookupError,
+    /// Outcome for the circuit breaker.
+    outcome: CallOutcome,
+    /// HTTP status, if there was a response.
+    status: Option<u16>,
+    /// Pause that the source requests.
+    retry_after: Option<SignedDuration>,
+}
+
+impl SourceError {
+    fn new(kind: LookupError, outcome: CallOutcome) -> Self {
+        SourceError { kind, outcome, status: None, retry_after: None }
+    }
+
+    /// The same error for another caller; the breaker has already counted it.
+    fn already_counted(self) -> Self {
+        SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
+    }
+
+    /// Error of a received response.
+    fn from_response(kind: LookupError) -> Self {
+        // A refusal may concern one number; an invalid response concerns them all.
+        let outcome =
+            if kind == LookupError::InvalidResponse { CallOutcome::Failure } else { CallOutcome::Inconclusive };
+        SourceError::new(kind, outcome)
+    }
+}
+
+/// Circuit breaker and error logging around the lookups of a source.
+#[derive(derive_more::Debug)]
+#[debug("SourceGuard({name})")]
+struct SourceGuard {
+    name: Arc<str>,
+    breaker: Breaker,
+    clock: Arc<dyn Clock>,
+}
+
+impl SourceGuard {
+    fn new(name: Arc<str>, settings: BreakerSettings, clock: Arc<dyn Clock>) -> Self {
+        SourceGuard { name, breaker: Breaker::new(settings), clock }
+    }
+
+    /// Runs the lookup, unless the breaker is open.
+    async fn run(
+        &self,
+        lookup: impl Future<Output = Result<LookupResult, SourceError>> + Send,
+    ) -> Result<LookupResult, LookupError> {
+        self.breaker.allow_call(self.clock.now()).map_err(|code| match code {
+            ErrorCode::MnoTimeout => LookupError::Timeout,
+            _ => LookupError::Refused,
+        })?;
+        let mut pending = PendingLookup { guard: self, is_finished: false };
+        let result = lookup.await;
+        pending.is_finished = true;
+        let (outcome, retry_after) = match &result {
+            Ok(_) => (CallOutcome::Success, None),
+            Err(error) => (error.outcome, error.retry_after),
+        };
+        self.breaker.record_outcome(outcome, retry_after, self.clock.now());
+        result.map_err(|error| self.log_error(error))
+    }
+
+    fn log_error(&self, SourceError { kind: error, outcome, status, .. }: SourceError) -> LookupError {
+        let source = &*self.name;
+        if outcome == CallOutcome::Rejected {
+            tracing::error!(source, status, %error, "lookup source rejected our credentials or configuration");
+        } else {
+            tracing::warn!(source, status, %error, "number lookup failed");
+        }
+        error
+    }
+}
+
+/// A pending lookup. The engine drops it at its deadline; the breaker counts that as a timeout.
+struct PendingLookup<'a> {
+    guard: &'a SourceGuard,
+    is_finished: bool,
+}
+
+impl Drop for PendingLookup<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.guard.breaker.record_outcome(CallOutcome::Timeout, None, self.guard.clock.now());
+        }
+    }
+}
+
+/// No `Debug`: it contains a number and credentials.
+#[derive(Clone)]
+struct LookupRequest {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl LookupRequest {
+    fn get(url: Url) -> Self {
+        LookupRequest { method: Method::GET, url, headers: HeaderMap::new(), body: Vec::new() }
+    }
+
+    fn post_json(url: Url, body: &Value) -> Self {
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
+        LookupRequest { method: Method::POST, url, headers, body: body.to_string().into_bytes() }
+    }
+}
+
+struct LookupResponse {
+    status: u16,
+    json: Value,
+}
+
+/// HTTP client for lookup sources; converts failures to [`SourceError`].
+struct LookupClient {
+    client: Arc<Client>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LookupClient {
+    /// Retries once after a transient error: lookups are idempotent. `accepted_statuses` are returned besides 200.
+    async fn send(&self, request: LookupRequest, accepted_statuses: &[u16]) -> Result<LookupResponse, SourceError> {
+        let LookupRequest { method, url, headers, body } = request;
+        let response = self.client.request_idempotent(method, &url, accepting_json(headers), body.into()).await;
+        self.parse_response(response, accepted_statuses)
+    }
+
+    /// For requests that must not be repeated.
+    async fn send_once(
+        &self,
+        request: LookupRequest,
+        accepted_statuses: &[u16],
+    ) -> Result<LookupResponse, SourceError> {
+        let LookupRequest { method, url, headers, body } = request;
+        let response = self.client.request(method, &url, accepting_json(headers), body).await;
+        self.parse_response(response, accepted_statuses)
+    }
+
+    fn parse_response(
+        &self,
+        response: Result<ClientResponse, ClientError>,
+        accepted_statuses: &[u16],
+    ) -> Result<LookupResponse, SourceError> {
+        let response = response.map_err(transport_error)?;
+        if response.status != 200 && !accepted_statuses.contains(&response.status) {
+            return Err(self.status_error(&response));
+        }
+        // Other statuses may come without a body.
+        let json = serde_json::from_slice(&response.body);
+        let json =
+            if response.status == 200 { json.map_err(|_| invalid_response())? } else { json.unwrap_or_default() };
+        Ok(LookupResponse { status: response.status, json })
+    }
+
+    fn status_error(&self, response: &ClientResponse) -> SourceError {
+        let (kind, outcome) = match response.status {
+            401 | 402 | 403 | 407 => (LookupError::Refused, CallOutcome::Rejected),
+            429 => (LookupError::Refused, CallOutcome::Throttled),
+            408 | 504 => (LookupError::Timeout, CallOutcome::Timeout),
+            500.. => (LookupError::Refused, CallOutcome::Failure),
+            400.. => (LookupError::Refused, CallOutcome::Inconclusive),
+            _ => (LookupError::InvalidResponse, CallOutcome::Failure),
+        };
+        let pause = parse_retry_after(&response.headers, self.clock.now());
+        SourceError { status: Some(response.status), retry_after: pause, ..SourceError::new(kind, outcome) }
+    }
+}
+
+fn transport_error(error: ClientError) -> SourceError {
+    let (kind, outcome) = match error {
+        ClientError::Timeout | ClientError::ConnectTimeout => (LookupError::Timeout, CallOutcome::Timeout),
+        ClientError::Unresolved | ClientError::Refused | ClientError::Tls | ClientError::Lost => {
+            (LookupError::Unreachable, CallOutcome::Failure)
+        }
+        ClientError::TooLarge | ClientError::Protocol => (LookupError::InvalidResponse, CallOutcome::Failure),
+        ClientError::InvalidUrl => (LookupError::Unreachable, CallOutcome::Rejected),
+    };
+    SourceError::new(kind, outcome)
+}
+
+fn invalid_response() -> SourceError {
+    SourceError::from_response(LookupError::InvalidResponse)
+}
+
+/// Text of a JSON scalar; `None` for blank strings, null, arrays and objects.
+fn scalar_text(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(fact) => Some(fact.to_string()),
+        _ => None,
+    }
+}
+
+/// Appends a path to a base URL.
+fn join_path(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mnc_of_any_length_resolves() {
+        let known: KnownNetworks =
+            ["26202", "310012", "310260", "23410"].into_iter().map(|id| id.parse().unwrap()).collect();
+        for (mcc, mnc, id) in [
+            ("262", "02", Some("26202")),
+            ("262", "002", Some("26202")),
+            ("262", "2", Some("26202")),
+            ("310", "012", Some("310012")),
+            ("310", "12", Some("310012")),
+            ("310", "260", Some("310260")),
+            ("234", "010", Some("23410")),
+            (" 234 ", " 10", Some("23410")),
+            // Unknown networks are returned as given.
+            ("262", "07", Some("26207")),
+            ("262", "007", Some("262007")),
+            ("262", "7", Some("26207")),
+            ("302", "720", Some("302720")),
+            ("26", "202", None),
+            ("2620", "2", None),
+            ("262", "", None),
+            ("262", "0002", None),
+            ("262", "0x", None),
+            ("262", "+1", None),
+            ("", "02", None),
+            ("000", "00", None),
+            ("000", "10", None),
+            ("２６２", "02", None),
+        ] {
+            assert_eq!(known.resolve_plmn(mcc, mnc).as_ref().map(NetworkId::as_str), id, "{mcc} {mnc}");
+        }
+        for (plmn, id) in [
+            ("26202", Some("26202")),
+            ("262002", Some("26202")),
+            ("2622", Some("26202")),
+            ("310260", Some("310260")),
+            ("262", None),
+            ("26", None),
+            ("é2602", None),
+            ("2620002", None),
+        ] {
+            assert_eq!(known.resolve_plmn_code(plmn).as_ref().map(NetworkId::as_str), id, "{plmn}");
+        }
+    }
+}

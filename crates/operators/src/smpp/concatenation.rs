@@ -11,10 +11,11 @@ use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasher, RandomState},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use ringtrue_smpp::{
     content::MessageContent,
     pdu::Address,
@@ -32,7 +33,7 @@ const MAX_COMPLETE_SMS: usize = 10_000;
 const MAX_RETAINED_TEXT_OCTETS: usize = 8 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ReassemblyStage {
     Incomplete,
     /// The inbox is processing it.
     Delivering,
@@ -59,7 +60,7 @@ struct ConcatenatedSms {
     deferred: Vec<u8>,
     /// A part was acknowledged before the SMS was complete.
     acknowledged_early: bool,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<ReassemblyStage>,
     /// Kept until delivered.
     text: Arc<str>,
 }
@@ -82,7 +83,7 @@ pub(super) enum PartAction {
 pub(super) struct WaitingPart {
     /// It is the first part of its SMS to arrive.
     pub(super) first: bool,
-    pub(super) stage: watch::Receiver<Stage>,
+    pub(super) stage: watch::Receiver<ReassemblyStage>,
     key: Key,
     id: u64,
     sequence: u8,
@@ -126,7 +127,7 @@ impl ConcatenatedMessages {
         let Segment { reference, total, sequence } = segment;
         let key = Key { source: source.clone(), destination: destination.clone(), reference, total };
         let part = (sequence, self.hasher.hash_one((content.data_coding, content.octets)));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(sms) = state.messages.get(&key).filter(|sms| sms.is_complete() && sms.parts.contains(&part)) {
             return self.repeat_part(sms, key, sequence);
         }
@@ -153,16 +154,16 @@ impl ConcatenatedMessages {
     fn repeat_part(self: &Arc<Self>, sms: &ConcatenatedSms, key: Key, sequence: u8) -> PartAction {
         // Under the lock, so that only one of several resent parts redelivers the SMS.
         let failed = sms.stage.send_if_modified(|stage| {
-            let failed = *stage == Stage::Failed;
+            let failed = *stage == ReassemblyStage::Failed;
             if failed {
-                *stage = Stage::Delivering;
+                *stage = ReassemblyStage::Delivering;
             }
             failed
         });
         if failed {
             return PartAction::Deliver(self.complete_sms(sms, key));
         }
-        if *sms.stage.borrow() == Stage::Delivered {
+        if *sms.stage.borrow() == ReassemblyStage::Delivered {
             return PartAction::Acknowledge;
         }
         PartAction::Wait(WaitingPart { first: false, stage: sms.stage.subscribe(), id: sms.id, key, sequence })
@@ -175,7 +176,7 @@ impl ConcatenatedMessages {
 
     /// Records that a part was answered with a temporary error.
     pub(super) fn mark_deferred(&self, waiting: &WaitingPart) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(sms) = state.messages.get_mut(&waiting.key).filter(|sms| sms.id == waiting.id) {
             sms.deferred.retain(|sequence| *sequence != waiting.sequence);
             sms.deferred.push(waiting.sequence);
@@ -184,7 +185,7 @@ impl ConcatenatedMessages {
 
     /// Removes expired SMS. Returns the number of incomplete ones.
     pub(super) fn expire(&self, now: Instant) -> usize {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let expired_count = state.reassembly.expire(now).len();
         let is_expired = |sms: &ConcatenatedSms| sms.since + self.deadline <= now;
         let mut freed = 0;
@@ -198,15 +199,11 @@ impl ConcatenatedMessages {
         completed.retain(|(key, id)| messages.get(key).is_some_and(|sms| sms.id == *id));
         expired_count
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl ConcatenatedSms {
     fn is_complete(&self) -> bool {
-        *self.stage.borrow() != Stage::Incomplete
+        *self.stage.borrow() != ReassemblyStage::Incomplete
     }
 }
 
@@ -235,7 +232,7 @@ impl State {
         sms.parts.push(part);
         sms.since = now;
         sms.text = text;
-        sms.stage.send_replace(Stage::Delivering);
+        sms.stage.send_replace(ReassemblyStage::Delivering);
         sms
     }
 
@@ -248,7 +245,7 @@ impl State {
                 parts: vec![],
                 deferred: vec![],
                 acknowledged_early: false,
-                stage: watch::Sender::new(Stage::Incomplete),
+                stage: watch::Sender::new(ReassemblyStage::Incomplete),
                 text: "".into(),
             }
         })
@@ -275,22 +272,22 @@ pub(super) struct CompleteSms {
     key: Key,
     id: u64,
     pub(super) text: Arc<str>,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<ReassemblyStage>,
 }
 
 impl CompleteSms {
     pub(super) fn mark_delivered(self) {
-        self.settle(Stage::Delivered);
+        self.settle(ReassemblyStage::Delivered);
     }
 
-    fn settle(&self, stage: Stage) {
-        let mut state = self.messages.lock();
+    fn settle(&self, stage: ReassemblyStage) {
+        let mut state = self.messages.state.lock();
         if let Some(sms) = state.messages.get_mut(&self.key).filter(|sms| sms.id == self.id) {
-            if stage == Stage::Delivered {
+            if stage == ReassemblyStage::Delivered {
                 let octets = mem::replace(&mut sms.text, "".into()).len();
                 state.text_octets -= octets;
             } else if state.text_octets > MAX_RETAINED_TEXT_OCTETS {
-                // The message centre resends the parts that were not acknowledged.
+                // The SMSC resends the parts that were not acknowledged.
                 state.remove(&self.key);
             }
         }
@@ -300,8 +297,8 @@ impl CompleteSms {
 
 impl Drop for CompleteSms {
     fn drop(&mut self) {
-        if *self.stage.borrow() == Stage::Delivering {
-            self.settle(Stage::Failed);
+        if *self.stage.borrow() == ReassemblyStage::Delivering {
+            self.settle(ReassemblyStage::Failed);
         }
     }
 }

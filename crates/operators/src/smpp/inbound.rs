@@ -3,14 +3,14 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
-    phone::Msisdn,
+    phone::{self, AddressKind, Country, Msisdn},
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{Clock, Inbox, PartialSms, SmsOutcome};
 use ringtrue_smpp::{
     content::MessageContent,
-    pdu::{Address, CommandStatus, MessageType},
+    pdu::{Address, CommandStatus, MessageType, Ton},
     session::{Link, MessageRequest, MessageResponse, RequestHandler, SessionEvent},
     text::{DataCoding, TextCoding},
     udh::Segment,
@@ -22,10 +22,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ProjectScope, SmppConfig, SmppCounters, SmppOutcome, address,
-    concatenation::{ConcatenatedMessages, PartAction, Stage, WaitingPart},
+    ProjectScope, SmppConfig, SmppCounters, SmppOutcome,
+    concatenation::{ConcatenatedMessages, PartAction, ReassemblyStage, WaitingPart},
 };
-use crate::health::HealthRecorder;
+use crate::breaker::HealthRecorder;
 
 /// State shared by the binds of a connector.
 pub(super) struct InboundContext {
@@ -92,7 +92,7 @@ impl BindHandler<'_> {
             counters.increment(SmppOutcome::NotAnSms);
             return CommandStatus::OK;
         }
-        let number = |address| address::parse_msisdn(address, config.country);
+        let number = |address| parse_msisdn(address, config.country);
         let Some(to) = number(request.destination()).filter(|number| receivers.contains(number)) else {
             counters.increment(SmppOutcome::OtherReceiver);
             return CommandStatus::OK;
@@ -160,7 +160,7 @@ impl BindHandler<'_> {
         let mut stage = waiting.stage.clone();
         let timed_out = tokio::select! {
             biased;
-            _ = stage.wait_for(|stage| *stage != Stage::Incomplete) => false,
+            _ = stage.wait_for(|stage| *stage != ReassemblyStage::Incomplete) => false,
             () = sleep_until(wait_until) => true,
             () = self.context.stop.cancelled() => return CommandStatus::RECEIVER_TEMPORARY_ERROR,
             // The response can no longer be sent.
@@ -170,8 +170,12 @@ impl BindHandler<'_> {
             self.context.concatenation.mark_deferred(&waiting);
             return CommandStatus::RECEIVER_TEMPORARY_ERROR;
         }
-        match stage.wait_for(|stage| matches!(stage, Stage::Delivered | Stage::Failed)).await.as_deref() {
-            Ok(Stage::Delivered) => {
+        match stage
+            .wait_for(|stage| matches!(stage, ReassemblyStage::Delivered | ReassemblyStage::Failed))
+            .await
+            .as_deref()
+        {
+            Ok(ReassemblyStage::Delivered) => {
                 self.context.counters.increment(SmppOutcome::PartAcknowledged);
                 CommandStatus::OK
             }
@@ -201,7 +205,7 @@ impl InboundContext {
                 CommandStatus::OK
             }
             Err(error) => {
-                tracing::debug!(connector.name = %self.config.name, %error, "failed to process SMS; the message centre will resend it");
+                tracing::debug!(connector.name = %self.config.name, %error, "failed to process SMS; the SMSC will resend it");
                 CommandStatus::RECEIVER_TEMPORARY_ERROR
             }
         }
@@ -247,4 +251,48 @@ fn part_wait_timeout(answer_timeout: Duration) -> Duration {
 /// Invalid part numbers are ignored: the message is then complete by itself.
 fn is_concatenated(segment: Segment) -> bool {
     segment.total > 1 && (1..=segment.total).contains(&segment.sequence)
+}
+
+/// `None`: the address is not an unambiguous phone number.
+pub(super) fn parse_msisdn(address: &Address, country: Option<Country>) -> Option<Msisdn> {
+    phone::SmsAddress { text: &address.value, kind: address_kind(address.ton), country }.to_msisdn()
+}
+
+fn address_kind(ton: Ton) -> AddressKind {
+    match ton {
+        Ton::INTERNATIONAL => AddressKind::International,
+        Ton::NATIONAL => AddressKind::National,
+        Ton::UNKNOWN => AddressKind::Unknown,
+        _ => AddressKind::NoSubscriber,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_smpp::pdu::Npi;
+
+    use super::*;
+
+    #[test]
+    fn type_of_number_determines_the_format() {
+        for (ton, value, expected) in [
+            (1, "447700900123", Some("+447700900123")),
+            (2, "07700900123", Some("+447700900123")),
+            (0, "+447700900123", Some("+447700900123")),
+            (0, "00447700900123", Some("+447700900123")),
+            (0, "447700900123", Some("+447700900123")),
+            (0, "60999", None),
+            (3, "447700900123", None),
+            (4, "447700900123", None),
+            (5, "447700900123", None),
+            (5, "Bank", None),
+            (6, "447700900123", None),
+            (7, "447700900123", None),
+            (255, "447700900123", None),
+        ] {
+            let address = Address { ton: Ton(ton), npi: Npi::ISDN, value: value.to_owned() };
+            let parsed = parse_msisdn(&address, "GB".parse().ok());
+            assert_eq!(parsed.as_ref().map(Msisdn::as_str), expected, "{ton} {value}");
+        }
+    }
 }

@@ -7,29 +7,358 @@
 //!
 //! Acknowledged messages are never lost, and unusable ones are not rejected for ever:
 //!
-//! - the inbox failed: `ESME_RX_T_APPN`, so that the message centre resends;
+//! - the inbox failed: `ESME_RX_T_APPN`, so that the SMSC resends;
 //! - not an SMS, not to one of our numbers, or in an unsupported coding: acknowledged and counted;
 //! - a part of an incomplete SMS: see `docs/decisions/0008-acknowledging-sms-parts.md`.
 //!
 //! Deliberately absent: sending SMS, and interpreting their text.
 
-mod address;
-mod backoff;
 mod bind;
-mod bind_status;
 mod concatenation;
-mod config;
-mod connector;
-mod counters;
 mod inbound;
+mod status;
 
-pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};
+use std::{sync::Arc, time::Duration};
 
-pub use self::{
-    bind_status::{LastBindError, SmppStatus},
-    config::{
-        AddressRange, BindDirection, InterfaceVersion, PartOrder, ProjectScope, SmppConfig, SmppPassword, SmppTls,
-    },
-    connector::{SmppConnector, SmppDependencies},
-    counters::{SmppCounters, SmppOutcome},
+use ringtrue_domain::{
+    phone::{Country, Msisdn},
+    tenancy::Mode,
 };
+use ringtrue_engine::{
+    networks::Networks,
+    ports::{
+        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LinkStatus, MessageCounts,
+        MonitoredConnector,
+    },
+};
+pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};
+use ringtrue_smpp::{
+    pdu::{Bind, BindMode, Npi, Ton, VERSION_3_4, VERSION_5_0},
+    session::SessionConfig,
+};
+use tokio::time::{Instant, interval};
+use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::status::{SmppCounters, SmppOutcome, SmppStatus};
+use self::{concatenation::ConcatenatedMessages, inbound::InboundContext, status::BindStatus};
+use crate::breaker::HealthRecorder;
+
+#[derive(Clone, Debug)]
+pub struct SmppConfig {
+    /// Identifies this connector in logs and metrics.
+    pub name: Arc<str>,
+    pub project_scope: ProjectScope,
+    pub host: String,
+    pub port: u16,
+    pub tls: Option<SmppTls>,
+    pub system_id: String,
+    pub password: SmppPassword,
+    pub system_type: String,
+    pub direction: BindDirection,
+    pub interface_version: InterfaceVersion,
+    pub address_range: AddressRange,
+    /// Our numbers at this SMSC.
+    pub receivers: Vec<Msisdn>,
+    /// Country of numbers in national format.
+    pub country: Option<Country>,
+    /// Meaning of `data_coding` 0.
+    pub default_alphabet: DefaultAlphabet,
+    /// Number of binds; at least one.
+    pub binds: usize,
+    /// Messages processed concurrently per bind; at least one.
+    pub window: usize,
+    /// Silence after which an `enquire_link` is sent.
+    pub enquire_link_interval: Duration,
+    /// For connecting, and for each response of the SMSC.
+    pub response_timeout: Duration,
+    /// Limit for our own responses; must be shorter than the SMSC's timeout. A part of a concatenated SMS
+    /// waits half of it for the other parts.
+    pub answer_timeout: Duration,
+    pub reconnect_min: Duration,
+    /// A link that lived this long is stable: it resets the backoff.
+    pub reconnect_max: Duration,
+    /// Time to receive all parts of an SMS.
+    pub concatenation_deadline: Duration,
+    pub part_order: PartOrder,
+    /// Time without a bind before the receivers are out of service. The SMSC queues messages meanwhile.
+    pub grace: Duration,
+}
+
+impl SmppConfig {
+    /// Uses defaults that suit most SMSCs.
+    pub fn new(name: impl Into<Arc<str>>, host: impl Into<String>, port: u16, receivers: Vec<Msisdn>) -> Self {
+        Self {
+            name: name.into(),
+            project_scope: ProjectScope::LiveProjects,
+            host: host.into(),
+            port,
+            tls: None,
+            system_id: String::new(),
+            password: SmppPassword::default(),
+            system_type: String::new(),
+            direction: BindDirection::default(),
+            interface_version: InterfaceVersion::default(),
+            address_range: AddressRange::default(),
+            receivers,
+            country: None,
+            default_alphabet: DefaultAlphabet::default(),
+            binds: 1,
+            window: 256,
+            enquire_link_interval: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(8),
+            reconnect_min: Duration::from_secs(1),
+            reconnect_max: Duration::from_mins(1),
+            concatenation_deadline: Duration::from_mins(5),
+            part_order: PartOrder::default(),
+            grace: Duration::from_secs(30),
+        }
+    }
+
+    fn bind_request(&self) -> (BindMode, Bind) {
+        let mode = match self.direction {
+            BindDirection::Receiver => BindMode::Receiver,
+            BindDirection::Transceiver => BindMode::Transceiver,
+        };
+        let interface_version = match self.interface_version {
+            InterfaceVersion::V3_4 => VERSION_3_4,
+            InterfaceVersion::V5_0 => VERSION_5_0,
+        };
+        let bind_request = Bind {
+            system_id: self.system_id.clone(),
+            password: self.password.0.to_string(),
+            system_type: self.system_type.clone(),
+            interface_version,
+            addr_ton: Ton(self.address_range.ton),
+            addr_npi: Npi(self.address_range.npi),
+            address_range: self.address_range.pattern.clone(),
+        };
+        (mode, bind_request)
+    }
+
+    fn session_config(&self) -> SessionConfig {
+        SessionConfig {
+            handler_window: self.window,
+            bind_timeout: self.response_timeout,
+            response_timeout: self.response_timeout,
+            handler_timeout: self.answer_timeout,
+            enquire_link_interval: Some(self.enquire_link_interval),
+            ..SessionConfig::default()
+        }
+    }
+}
+
+/// Projects whose checks the SMS of a SMSC can conclude.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectScope {
+    LiveProjects,
+    /// The SMSC is simulated. The TLV with this tag holds the id (16 octets) of the sandbox project that sent
+    /// the message.
+    SandboxProject {
+        tag: TlvTag,
+    },
+}
+
+impl ProjectScope {
+    pub fn mode(self) -> Mode {
+        match self {
+            ProjectScope::LiveProjects => Mode::Live,
+            ProjectScope::SandboxProject { .. } => Mode::Sandbox,
+        }
+    }
+}
+
+/// Masked in `Debug` output.
+#[derive(Clone, Default, PartialEq, Eq, derive_more::Debug)]
+#[debug("SmppPassword(…)")]
+pub struct SmppPassword(Box<str>);
+
+impl<T: Into<Box<str>>> From<T> for SmppPassword {
+    fn from(password: T) -> Self {
+        Self(password.into())
+    }
+}
+
+/// TLS settings and the expected server name.
+#[derive(Clone, derive_more::Debug)]
+pub struct SmppTls {
+    #[debug(skip)]
+    pub config: Arc<ClientConfig>,
+    pub server_name: ServerName<'static>,
+}
+
+/// Bind mode. Nothing is ever sent, but some SMSCs accept only transceivers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BindDirection {
+    Receiver,
+    #[default]
+    Transceiver,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InterfaceVersion {
+    #[default]
+    V3_4,
+    V5_0,
+}
+
+/// Address range of the bind. Most SMSCs ignore it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressRange {
+    pub ton: u8,
+    pub npi: u8,
+    pub pattern: String,
+}
+
+/// How the SMSC sends the parts of a concatenated SMS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartOrder {
+    /// Without waiting for responses. All parts are acknowledged after the whole SMS is stored.
+    #[default]
+    Together,
+    /// Each part after the previous one was acknowledged. Parts are acknowledged on arrival, so a crash loses the parts
+    /// of an incomplete SMS.
+    OneByOne,
+}
+
+/// Interval for expiring incomplete SMS.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, derive_more::Debug)]
+#[debug("SmppDependencies")]
+pub struct SmppDependencies {
+    pub inbox: Arc<dyn Inbox>,
+    pub networks: Arc<Networks>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub counters: Arc<SmppCounters>,
+}
+
+/// Receives SMS from a SMSC and passes them to the inbox. Dropping it stops it;
+/// [`shutdown`](Self::shutdown) also waits for its tasks.
+///
+/// It reports the availability of its receivers to [`Networks`]. After a permanent removal, the owner calls
+/// [`remove_connector`](Networks::remove_connector).
+#[derive(derive_more::Debug)]
+#[debug("SmppConnector({}, {:?})", shared.context.config.name, shared.bind_status)]
+pub struct SmppConnector {
+    shared: Arc<SharedState>,
+    tasks: TaskTracker,
+}
+
+/// State shared by the tasks of a connector.
+struct SharedState {
+    context: InboundContext,
+    bind_status: BindStatus,
+    entropy: Arc<dyn Entropy>,
+    networks: Arc<Networks>,
+}
+
+impl SmppConnector {
+    /// Starts binding. Must be called within a tokio runtime.
+    pub fn start(config: SmppConfig, dependencies: SmppDependencies) -> Self {
+        let SmppDependencies { inbox, networks, clock, entropy, counters } = dependencies;
+        let concatenation =
+            ConcatenatedMessages::new(config.part_order, config.concatenation_deadline, config.default_alphabet);
+        let shared = Arc::new(SharedState {
+            bind_status: BindStatus::new(config.binds.max(1), Arc::clone(&clock), Arc::clone(&counters)),
+            context: InboundContext {
+                receivers: config.receivers.iter().cloned().collect(),
+                config: Arc::new(config),
+                inbox,
+                clock,
+                counters,
+                concatenation,
+                health: HealthRecorder::default(),
+                stop: CancellationToken::new(),
+            },
+            entropy,
+            networks,
+        });
+        let tasks = TaskTracker::new();
+        for number in 1..=shared.bind_status.status().binds {
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move { bind::maintain_bind(&shared, number).await });
+        }
+        let background = Arc::clone(&shared);
+        tasks.spawn(async move {
+            background.context.stop.run_until_cancelled(background.run_background()).await;
+        });
+        tasks.close();
+        Self { shared, tasks }
+    }
+
+    pub fn status(&self) -> SmppStatus {
+        self.shared.bind_status.status()
+    }
+
+    /// Waits until the status satisfies the predicate.
+    pub async fn wait_until(&self, predicate: impl FnMut(&SmppStatus) -> bool) -> SmppStatus {
+        self.shared.bind_status.wait_until(predicate).await
+    }
+
+    /// Answers pending messages, unbinds, and waits for all tasks. Takes at most `answer_timeout` plus
+    /// `response_timeout`.
+    pub async fn shutdown(&self) {
+        self.shared.context.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl MonitoredConnector for SmppConnector {
+    fn connector_status(&self) -> ConnectorStatus {
+        let InboundContext { config, counters, health, .. } = &self.shared.context;
+        let SmppStatus { binds, binds_up, since, receivers_available, last_error } = self.status();
+        ConnectorStatus {
+            name: Arc::clone(&config.name),
+            kind: "SMPP",
+            mode: config.project_scope.mode(),
+            state: match binds_up {
+                0 if receivers_available => ConnectorState::Degraded,
+                0 => ConnectorState::Down,
+                up if up < binds => ConnectorState::Degraded,
+                _ => ConnectorState::Up,
+            },
+            networks: vec![],
+            receivers: config.receivers.clone(),
+            links: Some(LinkStatus { up: binds_up, configured: binds, since }),
+            breakers: vec![],
+            counts: Some(MessageCounts {
+                accepted: counters.get(SmppOutcome::Received),
+                rejected: counters.get(SmppOutcome::TemporaryError) + counters.get(SmppOutcome::Malformed),
+            }),
+            health: ConnectorHealth { last_error, ..health.snapshot() },
+        }
+    }
+}
+
+impl Drop for SmppConnector {
+    fn drop(&mut self) {
+        self.shared.context.stop.cancel();
+    }
+}
+
+impl SharedState {
+    /// Publishes receiver availability and expires incomplete SMS.
+    async fn run_background(&self) {
+        let SmppConfig { name, receivers, grace, .. } = &*self.context.config;
+        tokio::join!(
+            self.bind_status.publish_availability(&self.networks, name, receivers, *grace),
+            self.expire_incomplete()
+        );
+    }
+
+    async fn expire_incomplete(&self) {
+        let mut ticks = interval(EXPIRY_INTERVAL);
+        loop {
+            ticks.tick().await;
+            let expired = self.context.concatenation.expire(Instant::now());
+            if expired > 0 {
+                self.context.counters.add(SmppOutcome::PartsMissing, u64::try_from(expired).unwrap_or(u64::MAX));
+                let name = &self.context.config.name;
+                tracing::info!(connector.name = %name, sms.count = expired, "incomplete concatenated SMS expired");
+            }
+        }
+    }
+}

@@ -1,16 +1,21 @@
-//! Configuration of an SMS webhook.
+//! Configuration of an SMS webhook, and the secrets shared with its vendor.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
+use aws_lc_rs::hmac;
 use ipnet::IpNet;
+use jsonwebtoken::{Algorithm, DecodingKey};
 use ringtrue_domain::phone::{Country, Msisdn};
+use serde::de::DeserializeOwned;
+use strum::IntoStaticStr;
 use url::Url;
+use zeroize::Zeroizing;
 
 use super::{
-    bird::Bird, generic::Generic, infobip::Infobip, jasmin::Jasmin, kannel::Kannel, messagebird::MessageBird,
-    plivo::Plivo, secret::PathSecret, sinch::Sinch, telnyx::Telnyx, twilio::Twilio, vendor::WebhookVendor,
-    vonage::Vonage,
+    Bird, Generic, Infobip, Jasmin, Kannel, MessageBird, Plivo, Sinch, Telnyx, Twilio, Vonage,
+    vendor::{InvalidSignature, WebhookVendor, constant_time_eq},
 };
+use crate::jwt;
 
 #[derive(Clone, Debug)]
 pub struct WebhookConfig {
@@ -35,7 +40,8 @@ impl WebhookConfig {
 }
 
 /// The vendor and its secrets. A signature of `None` disables verification.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum WebhookDriver {
     Twilio(Twilio),
     Vonage(Vonage),
@@ -125,19 +131,7 @@ impl WebhookConfig {
 impl WebhookDriver {
     /// Name in the configuration and in metrics.
     pub fn as_str(&self) -> &'static str {
-        match self {
-            WebhookDriver::Twilio(_) => "twilio",
-            WebhookDriver::Vonage(_) => "vonage",
-            WebhookDriver::Telnyx(_) => "telnyx",
-            WebhookDriver::Sinch(_) => "sinch",
-            WebhookDriver::Infobip(_) => "infobip",
-            WebhookDriver::Plivo(_) => "plivo",
-            WebhookDriver::Bird(_) => "bird",
-            WebhookDriver::MessageBird(_) => "messagebird",
-            WebhookDriver::Kannel(_) => "kannel",
-            WebhookDriver::Jasmin(_) => "jasmin",
-            WebhookDriver::Generic(_) => "generic",
-        }
+        self.into()
     }
 
     pub(super) fn vendor(&self) -> &dyn WebhookVendor {
@@ -174,6 +168,100 @@ impl WebhookDriver {
             WebhookDriver::Infobip(_) | WebhookDriver::Kannel(_) | WebhookDriver::Jasmin(_) => {
                 SignatureCoverage::Unsupported
             }
+        }
+    }
+}
+
+/// Secret shared with a vendor. Masked, and wiped when dropped.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Secret(…)")]
+pub struct Secret(Zeroizing<Box<str>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    #[error("the secret is empty")]
+    Empty,
+    #[error("a path secret must be 16 to 128 letters, digits, `-` and `_`")]
+    Path,
+    #[error("the public key must be 32 octets in base64, as shown in the vendor's portal")]
+    PublicKey,
+}
+
+impl Secret {
+    pub fn new(text: impl Into<Box<str>>) -> Result<Self, SecretError> {
+        let text = text.into();
+        if text.is_empty() { Err(SecretError::Empty) } else { Ok(Secret(Zeroizing::new(text))) }
+    }
+
+    pub(super) fn octets(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// The claims of a token signed with this secret, as [`jwt::verify_signature`] returns them.
+    pub(super) fn verify_jwt<T: DeserializeOwned>(
+        &self,
+        token: &str,
+        algorithms: &[Algorithm],
+    ) -> Result<T, InvalidSignature> {
+        jwt::verify_signature(token, &DecodingKey::from_secret(self.octets()), algorithms).ok_or(InvalidSignature)
+    }
+
+    /// Whether `tag` is the HMAC of `data` under this secret.
+    pub(super) fn verify_hmac(&self, algorithm: hmac::Algorithm, data: &[u8], tag: &[u8]) -> bool {
+        hmac::verify(&hmac::Key::new(algorithm, self.octets()), data, tag).is_ok()
+    }
+}
+
+/// Secret last segment of a webhook's path.
+#[derive(Clone, derive_more::Debug)]
+#[debug("PathSecret(…)")]
+pub struct PathSecret(Zeroizing<Box<str>>);
+
+impl PathSecret {
+    const LENGTHS: RangeInclusive<usize> = 16..=128;
+
+    pub fn new(text: impl Into<Box<str>>) -> Result<Self, SecretError> {
+        let text = text.into();
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        let is_valid = is_plain && Self::LENGTHS.contains(&text.len());
+        if is_valid { Ok(PathSecret(Zeroizing::new(text))) } else { Err(SecretError::Path) }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn matches_path(&self, path: &str) -> bool {
+        let last = path.rsplit('/').next().unwrap_or_default();
+        constant_time_eq(last.as_bytes(), self.0.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_masks_secrets() {
+        let shown = format!("{:?} {:?}", Secret::new("hunter2"), PathSecret::new("0123456789abcdef"));
+        assert_eq!(shown, "Ok(Secret(…)) Ok(PathSecret(…))");
+    }
+
+    #[test]
+    fn path_secret_format_is_checked() {
+        for bad in ["", "short", "0123456789abcde/", "0123456789abcde%41", &"a".repeat(129)] {
+            assert_eq!(PathSecret::new(bad).err(), Some(SecretError::Path), "{bad}");
+        }
+        let secret = PathSecret::new("0123456789abcdef").unwrap();
+        for (path, matches_path) in [
+            ("/southbound/sms/a/0123456789abcdef", true),
+            ("0123456789abcdef", true),
+            ("/southbound/sms/a/0123456789abcdeF", false),
+            ("/southbound/sms/0123456789abcdef/", false),
+            ("/southbound/sms/0123456789abcdef/a", false),
+            ("", false),
+        ] {
+            assert_eq!(secret.matches_path(path), matches_path, "{path}");
         }
     }
 }

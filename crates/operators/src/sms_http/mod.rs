@@ -9,9 +9,9 @@
 //! - The inbox failed: 503. Nothing is cached, so that the resent request is accepted.
 //! - Duplicates, and messages to other numbers: acknowledged, without effect.
 //!
-//! A vendor that missed our acknowledgement resends the same request. It cannot be told from a replay, and neither has
-//! an effect, so both are acknowledged. A nonce with a different request is rejected: that is how a signature that does
-//! not cover the message would be abused.
+//! A vendor that missed our acknowledgement resends the same request. The service cannot distinguish it from a replay.
+//! Neither has an effect, so both are acknowledged. A nonce with a different request is rejected: that is how a
+//! signature that does not cover the message would be abused.
 //!
 //! Caches are bounded and per node. The inbox itself deduplicates, so an evicted entry costs only a query.
 //!
@@ -19,33 +19,25 @@
 //!
 //! Deliberately absent: an HTTP server, and sending SMS.
 
-mod bird;
 mod config;
-mod counters;
-mod generic;
-mod infobip;
-mod jasmin;
-mod kannel;
-mod messagebird;
+mod form_vendors;
+mod gateways;
+mod json_vendors;
 mod parts;
-mod plivo;
-mod replay_cache;
-mod request;
-mod secret;
-mod sinch;
-mod telnyx;
-mod twilio;
 mod vendor;
-mod vonage;
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use http::StatusCode;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_domain::{
     phone::{Msisdn, SmsAddress},
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
@@ -55,42 +47,33 @@ use ringtrue_engine::ports::{
     Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, MessageCounts, MonitoredConnector, PartialSms,
     SmsOutcome,
 };
+use strum::{IntoStaticStr, VariantArray};
 use url::Url;
 
 pub use self::{
-    bird::Bird,
-    config::{ValidatedWebhookConfig, WebhookConfig, WebhookConfigError, WebhookDriver},
-    counters::{WebhookCounters, WebhookOutcome},
-    generic::{FieldMap, Generic, GenericSignature, TagEncoding},
-    infobip::Infobip,
-    jasmin::Jasmin,
-    kannel::Kannel,
-    messagebird::MessageBird,
-    plivo::{Plivo, PlivoSignature},
-    request::{WebhookRequest, WebhookResponse},
-    secret::{PathSecret, Secret, SecretError},
-    sinch::Sinch,
-    telnyx::{Telnyx, TelnyxKey},
-    twilio::Twilio,
-    vonage::{SigMethod, Vonage, VonageSignature},
+    config::{
+        PathSecret, Secret, SecretError, ValidatedWebhookConfig, WebhookConfig, WebhookConfigError, WebhookDriver,
+    },
+    form_vendors::{Plivo, PlivoSignature, SigMethod, Twilio, Vonage, VonageSignature},
+    gateways::{FieldMap, Generic, GenericSignature, Jasmin, Kannel, TagEncoding},
+    json_vendors::{Bird, Infobip, MessageBird, Sinch, Telnyx, TelnyxKey},
+    vendor::{WebhookRequest, WebhookResponse},
 };
 use self::{
-    parts::{PartBuffer, PartProgress},
-    replay_cache::ReplayCache,
-    request::{MAX_BODY_BYTES, VendorRequest},
-    secret::{Digest, digest_parts},
-    vendor::{MessageText, VendorMessage},
+    parts::{PartBuffer, PartProgress, ReplayCache},
+    vendor::{Digest, MAX_BODY_BYTES, MessageText, VendorMessage, VendorRequest, digest_parts},
 };
-
-use crate::health::HealthRecorder;
+use crate::breaker::HealthRecorder;
 
 /// Vendors resend for at most a day.
 const REPLAY_CACHE_TTL: Duration = Duration::from_hours(25);
-const REPLAY_CACHE_ENTRIES: usize = 65_536;
+const REPLAY_CACHE_ENTRIES: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// Clock skew allowed for signatures with an expiry time.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// Webhook of one vendor.
+#[derive(derive_more::Debug)]
+#[debug("Webhook({config:?}, {counters:?})")]
 pub struct Webhook {
     config: WebhookConfig,
     /// The URL registered with the vendor.
@@ -172,7 +155,7 @@ impl Webhook {
             }
         }
         if let Some(nonce) = verified.nonce {
-            lock(&self.nonces).insert(nonce, verified.request, now);
+            self.nonces.lock().insert(nonce, verified.request, now);
         }
         self.config.driver.vendor().acknowledgement()
     }
@@ -200,7 +183,7 @@ impl Webhook {
             return Err(WebhookOutcome::Stale);
         }
         let request_key = digest_parts(&[method.as_str().as_bytes(), path_and_query.as_bytes(), body]);
-        match signature.nonce.and_then(|nonce| lock(&self.nonces).get(&nonce, now)) {
+        match signature.nonce.and_then(|nonce| self.nonces.lock().get(&nonce, now)) {
             Some(known) if known == request_key => return Err(WebhookOutcome::Duplicate),
             Some(_) => return Err(WebhookOutcome::Replayed),
             None => {}
@@ -215,14 +198,14 @@ impl Webhook {
         };
         let from = self.parse_number(message, &message.from).map_or(SmsSender::Unattributed, SmsSender::Number);
         let key = message.key();
-        if key.is_some_and(|key| lock(&self.processed).get(&key, now).is_some()) {
+        if key.is_some_and(|key| self.processed.lock().get(&key, now).is_some()) {
             return WebhookOutcome::Duplicate;
         }
         let (text, keys) = match &message.text {
             MessageText::Complete(text) => (text.clone(), key.into_iter().collect()),
             MessageText::Part(part) => {
                 let key = message.part_key(part);
-                let progress = lock(&self.parts).add(&message.from, &message.to, part, key, now);
+                let progress = self.parts.lock().add(&message.from, &message.to, part, key, now);
                 match progress {
                     PartProgress::Complete { text, keys } => (text, keys),
                     PartProgress::Held { first } => return self.hold_part(from, to, first, now).await,
@@ -238,7 +221,7 @@ impl Webhook {
             Ok(SmsOutcome::Concluded) => self.health.record_conclusion(now, self.clock.now()),
             Ok(_) => {}
         }
-        let mut processed = lock(&self.processed);
+        let mut processed = self.processed.lock();
         for key in keys {
             processed.insert(key, (), now);
         }
@@ -293,8 +276,8 @@ impl Webhook {
 impl MonitoredConnector for Webhook {
     fn connector_status(&self) -> ConnectorStatus {
         let health = self.health.snapshot();
-        let sum = |is_counted: fn(&WebhookOutcome) -> bool| {
-            WebhookOutcome::ALL.into_iter().filter(is_counted).map(|outcome| self.counters.get(outcome)).sum()
+        let sum = |is_counted: fn(&&WebhookOutcome) -> bool| {
+            WebhookOutcome::VARIANTS.iter().filter(is_counted).map(|outcome| self.counters.get(*outcome)).sum()
         };
         ConnectorStatus {
             name: Arc::clone(&self.config.name),
@@ -327,16 +310,97 @@ fn connector_state(ConnectorHealth { last_success_at, last_error, .. }: &Connect
     }
 }
 
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook")
-            .field("config", &self.config)
-            .field("counters", &self.counters)
-            .finish_non_exhaustive()
+/// Outcome of a webhook request or of one of its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum WebhookOutcome {
+    /// The inbox stored the message.
+    Accepted,
+    /// The message was processed before.
+    Duplicate,
+    /// The destination is not one of our numbers.
+    UnknownReceiver,
+    /// Not an SMS, such as a delivery report.
+    Ignored,
+    /// A part of an incomplete concatenated message.
+    PartHeld,
+    /// A part of a concatenated message that expired.
+    PartAbandoned,
+    /// No capacity for another part.
+    #[strum(serialize = "part_refused")]
+    PartRejected,
+    /// Wrong source address or path secret.
+    #[strum(serialize = "stranger")]
+    UntrustedSource,
+    #[strum(serialize = "forged")]
+    InvalidSignature,
+    /// Signature too old, or in the future.
+    Stale,
+    /// Nonce of another request.
+    Replayed,
+    /// Not in the vendor's documented format.
+    #[strum(serialize = "unreadable")]
+    Malformed,
+    /// The inbox failed to store the message.
+    #[strum(serialize = "store_down")]
+    StoreUnavailable,
+}
+
+impl WebhookOutcome {
+    /// Label value in metrics.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Error text for the console. `None`: not an error.
+    pub fn error_message(self) -> Option<&'static str> {
+        match self {
+            WebhookOutcome::Accepted
+            | WebhookOutcome::Duplicate
+            | WebhookOutcome::UnknownReceiver
+            | WebhookOutcome::Ignored
+            | WebhookOutcome::PartHeld
+            | WebhookOutcome::PartAbandoned => None,
+            WebhookOutcome::PartRejected => Some("no capacity for another part of a concatenated message"),
+            WebhookOutcome::UntrustedSource => Some("request from an unknown address or with a wrong path secret"),
+            WebhookOutcome::InvalidSignature => Some("invalid signature"),
+            WebhookOutcome::Stale => Some("signature timestamp out of range"),
+            WebhookOutcome::Replayed => Some("nonce reused by a different request"),
+            WebhookOutcome::Malformed => Some("malformed request"),
+            WebhookOutcome::StoreUnavailable => Some("failed to store a message; the vendor must resend it"),
+        }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves no inconsistent state behind.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Debug, Default)]
+pub struct WebhookCounters([AtomicU64; WebhookOutcome::VARIANTS.len()]);
+
+impl WebhookCounters {
+    fn increment(&self, outcome: WebhookOutcome) {
+        self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All counts, with the labels of their outcomes.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        WebhookOutcome::VARIANTS.iter().map(|outcome| (outcome.as_str(), self.get(*outcome)))
+    }
+
+    pub fn get(&self, outcome: WebhookOutcome) -> u64 {
+        self.0[outcome as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_own_counter() {
+        let counters = WebhookCounters::default();
+        for (index, outcome) in WebhookOutcome::VARIANTS.iter().copied().enumerate() {
+            assert_eq!(outcome as usize, index);
+            counters.increment(outcome);
+        }
+        assert!(counters.counts().all(|(_, count)| count == 1));
+    }
 }

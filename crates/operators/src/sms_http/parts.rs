@@ -10,9 +10,10 @@
 //!
 //! If the store fails when a message is completed, the vendor resends all parts, since none was acknowledged.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, num::NonZeroUsize, time::Duration};
 
 use jiff::Timestamp;
+use lru::LruCache;
 use ringtrue_smpp::{
     content::MessageContent,
     pdu::Address,
@@ -21,17 +22,13 @@ use ringtrue_smpp::{
     udh::Segment,
 };
 
-use super::{
-    replay_cache::ReplayCache,
-    secret::{Digest, digest_parts},
-    vendor::MessagePart,
-};
+use super::vendor::{Digest, MessagePart, digest_parts};
 
 /// Lifetime of the longest-lived check.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_mins(15);
 /// Slightly longer than vendors resend a part.
 const FIRST_SEEN_TTL: Duration = Duration::from_hours(25);
-const FIRST_SEEN_ENTRIES: usize = 16_384;
+const FIRST_SEEN_ENTRIES: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 
 pub(super) struct PartBuffer {
     reassembly: Reassembly<Timestamp>,
@@ -110,4 +107,64 @@ impl PartBuffer {
 
 fn message_key(from: &str, to: &str, Segment { reference, total, .. }: Segment) -> Digest {
     digest_parts(&[from.as_bytes(), to.as_bytes(), &reference.to_be_bytes(), &[total]])
+}
+
+/// Bounded cache for detecting repeated requests and messages. Entries expire after `lifetime`; the oldest one is
+/// evicted when the cache is full.
+#[derive(Debug)]
+pub(super) struct ReplayCache<V> {
+    lifetime: Duration,
+    entries: LruCache<Digest, (Timestamp, V)>,
+}
+
+impl<V: Copy> ReplayCache<V> {
+    pub(super) fn new(lifetime: Duration, capacity: NonZeroUsize) -> Self {
+        // `LruCache::new` would allocate the whole capacity.
+        let mut entries = LruCache::unbounded();
+        entries.resize(capacity);
+        ReplayCache { lifetime, entries }
+    }
+
+    pub(super) fn get(&self, key: &Digest, now: Timestamp) -> Option<V> {
+        let (inserted_at, value) = self.entries.peek(key)?;
+        (now < *inserted_at + self.lifetime).then_some(*value)
+    }
+
+    /// Keeps an existing value.
+    pub(super) fn insert(&mut self, key: Digest, value: V, now: Timestamp) {
+        if self.get(&key, now).is_none() {
+            self.entries.put(key, (now, value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn expired_entries_are_evicted() {
+        let mut cache = ReplayCache::new(Duration::from_secs(10), NonZeroUsize::new(100).unwrap());
+        cache.insert([1; 32], 'a', at(0));
+        cache.insert([1; 32], 'b', at(5));
+        assert_eq!(cache.get(&[1; 32], at(9)), Some('a'));
+        assert_eq!(cache.get(&[1; 32], at(10)), None);
+        cache.insert([1; 32], 'b', at(10));
+        assert_eq!(cache.get(&[1; 32], at(19)), Some('b'));
+    }
+
+    #[test]
+    fn capacity_is_respected() {
+        let mut cache = ReplayCache::new(Duration::from_secs(10), NonZeroUsize::new(3).unwrap());
+        for key in 0..100 {
+            cache.insert([key; 32], key, at(0));
+        }
+        assert_eq!(cache.entries.len(), 3);
+        assert_eq!(cache.get(&[96; 32], at(0)), None);
+        assert_eq!(cache.get(&[97; 32], at(0)), Some(97));
+    }
 }

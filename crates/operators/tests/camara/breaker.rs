@@ -29,7 +29,7 @@ async fn consecutive_failures_open_the_breaker_and_one_success_closes_it() {
     }
     assert!(is_open(&fixture));
     assert_eq!(fixture.verify().await, Err(ErrorCode::MnoServerError));
-    assert_eq!(fixture.operator.requests_to(TOKEN).len(), 3, "no device is sent");
+    assert_eq!(fixture.operator.requests_to(TOKEN).len(), 3, "an open breaker sends no request");
     let report = fixture.camara.connector_status();
     let last_error = report.health.last_error.map(|last_error| last_error.message);
     assert_eq!(last_error.as_deref(), Some("unexpected status from the API (status 500)"));
@@ -44,7 +44,7 @@ async fn consecutive_failures_open_the_breaker_and_one_success_closes_it() {
     fixture.operator.respond(VERIFY, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": true })));
     let operation = SilentOperation::VerifyNumber(&number());
     let redirect = fixture.begin(operation).await.unwrap();
-    assert_eq!(fixture.begin(operation).await, Err(ErrorCode::MnoServerError), "one is sent to see how it goes");
+    assert_eq!(fixture.begin(operation).await, Err(ErrorCode::MnoServerError), "a half-open breaker permits one check");
     assert_eq!(fixture.complete(operation, &redirect, &[("code", "c")]).await, Ok(SilentResult::Match(true)));
     assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed);
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
@@ -85,13 +85,13 @@ async fn open_breaker_returns_the_timeout_code() {
 
 #[tokio::test]
 async fn rejected_client_opens_the_breaker_immediately() {
-    for (place, status, body) in
+    for (path, status, body) in
         [(TOKEN, 401, json!({ "error": "invalid_client" })), (TOKEN, 400, json!({ "error": "unauthorized_client" }))]
     {
         let fixture = Fixture::start().await;
-        fixture.operator.respond(place, ScriptedResponse::Json(status, body));
+        fixture.operator.respond(path, ScriptedResponse::Json(status, body));
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoServerError));
-        assert!(is_open(&fixture), "{place}");
+        assert!(is_open(&fixture), "{path}");
     }
 }
 
@@ -102,7 +102,7 @@ async fn device_errors_do_not_open_the_breaker() {
     let mut forged = token_response();
     forged["id_token"] = json!("not.a.token");
     let error = |error: &str| json!({ "error": error });
-    for (place, status, body, signed_counts) in [
+    for (path, status, body, signed_counts) in [
         (VERIFY, 403, json!({ "code": "PERMISSION_DENIED" }), true),
         (VERIFY, 403, error("insufficient_scope"), true),
         (TOKEN, 400, error("invalid_scope"), true),
@@ -114,12 +114,12 @@ async fn device_errors_do_not_open_the_breaker() {
             let fixture = Fixture::with(|config, _| {
                 config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
                 if is_signed {
-                    let key = Key::new(Algorithm::Es256, "of-requests").signing();
+                    let key = Key::new(Algorithm::ES256, "of-requests").signing();
                     config.request_object = RequestObject::Signed { key, audience: Audience::Endpoint };
                 }
             });
             let fixture = fixture.await;
-            fixture.operator.respond(place, ScriptedResponse::Json(status, body.clone()));
+            fixture.operator.respond(path, ScriptedResponse::Json(status, body.clone()));
             assert!(fixture.verify().await.is_err());
             assert_eq!(is_open(&fixture), is_signed && signed_counts, "{body}, signed: {is_signed}");
         }
@@ -136,7 +136,7 @@ async fn retry_after_is_respected() {
     ] {
         let fixture = Fixture::start().await;
         fixture.operator.respond(NUMBER, ScriptedResponse::Plain(429, headers, b"{}".to_vec()));
-        assert_eq!(fixture.ask(SilentOperation::DiscoverNumber).await, Err(ErrorCode::MnoServerError));
+        assert_eq!(fixture.run_check(SilentOperation::DiscoverNumber).await, Err(ErrorCode::MnoServerError));
         assert_eq!(fixture.operator.requests_to(NUMBER).len(), 1);
         fixture.advance(seconds - 1);
         assert!(is_open(&fixture), "{headers}");

@@ -45,7 +45,11 @@ async fn stale_metadata_is_used_if_the_refresh_fails() {
         fixture.advance(3_600);
         fixture.operator.respond(DISCOVERY, response);
         assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
-        assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 2 + count, "not asked for again at once");
+        assert_eq!(
+            fixture.operator.requests_to(DISCOVERY).len(),
+            2 + count,
+            "a failed refresh is not repeated immediately"
+        );
     }
     assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed);
 }
@@ -54,16 +58,16 @@ async fn stale_metadata_is_used_if_the_refresh_fails() {
 async fn concurrent_requests_share_one_fetch() {
     let fixture = Fixture::start().await;
     let operation = SilentOperation::DiscoverNumber;
-    let journeys = join_all((0..20).map(|_| fixture.begin(operation))).await;
-    assert!(journeys.iter().all(Result::is_ok));
+    let redirects = join_all((0..20).map(|_| fixture.begin(operation))).await;
+    assert!(redirects.iter().all(Result::is_ok));
     assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 1);
 
     let fixture = Fixture::start().await;
     fixture.operator.respond(DISCOVERY, ScriptedResponse::HangUp);
-    let journeys = join_all((0..20).map(|_| fixture.begin(operation))).await;
-    assert!(journeys.iter().all(|redirect| *redirect == Err(ErrorCode::MnoServerError)));
-    assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 2, "once, and once more");
-    assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed, "one failure is one, however many waited for it");
+    let redirects = join_all((0..20).map(|_| fixture.begin(operation))).await;
+    assert!(redirects.iter().all(|redirect| *redirect == Err(ErrorCode::MnoServerError)));
+    assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 2, "the failed fetch is retried once");
+    assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed, "a shared failure counts once");
 }
 
 #[tokio::test]
@@ -104,25 +108,25 @@ async fn only_idempotent_requests_are_retried() {
     for response in [bad(502), bad(503), bad(504), lost] {
         let fixture = Fixture::start().await;
         fixture.operator.respond_in_order(DISCOVERY, vec![response.clone(), metadata_response(&fixture, "")]);
-        assert!(fixture.ask(SilentOperation::DiscoverNumber).await.is_ok());
+        assert!(fixture.run_check(SilentOperation::DiscoverNumber).await.is_ok());
         assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 2);
 
         // Codes and tokens are single-use, and may have been used before the connection was lost.
-        for (place, operation, answer) in [
+        for (path, operation, answer) in [
             (TOKEN, SilentOperation::DiscoverNumber, token_response()),
             (VERIFY, SilentOperation::VerifyNumber(&number()), json!({ "devicePhoneNumberVerified": true })),
             (NUMBER, SilentOperation::DiscoverNumber, json!({ "devicePhoneNumber": "+447700900123" })),
         ] {
             let fixture = Fixture::start().await;
-            fixture.operator.respond_in_order(place, vec![response.clone(), ScriptedResponse::Json(200, answer)]);
-            assert!(fixture.ask(operation).await.is_err());
-            assert_eq!(fixture.operator.requests_to(place).len(), 1, "{place}");
+            fixture.operator.respond_in_order(path, vec![response.clone(), ScriptedResponse::Json(200, answer)]);
+            assert!(fixture.run_check(operation).await.is_err());
+            assert_eq!(fixture.operator.requests_to(path).len(), 1, "{path}");
         }
     }
     for status in [400, 429, 500] {
         let fixture = Fixture::start().await;
         fixture.operator.respond(DISCOVERY, bad(status));
-        assert!(fixture.ask(SilentOperation::DiscoverNumber).await.is_err());
+        assert!(fixture.run_check(SilentOperation::DiscoverNumber).await.is_err());
         assert_eq!(fixture.operator.requests_to(DISCOVERY).len(), 1, "{status}");
     }
 }

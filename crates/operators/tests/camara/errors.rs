@@ -7,6 +7,7 @@ use ringtrue_operators::{
     client::{Client, ClientError},
 };
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 use url::Url;
 
 use super::{
@@ -112,16 +113,16 @@ pub fn broken_responses() -> Vec<(ClientError, ScriptedResponse, &'static str)> 
         (ClientError::Timeout, ScriptedResponse::Silence, "mno_timeout"),
         (
             ClientError::Timeout,
-            ScriptedResponse::Octets(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec()),
+            ScriptedResponse::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec()),
             "mno_timeout",
         ),
         (ClientError::Lost, ScriptedResponse::HangUp, "mno_server_error"),
-        (ClientError::Protocol, ScriptedResponse::Octets(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), "mno_response_error"),
-        (ClientError::Lost, ScriptedResponse::Octets(chunked), "mno_server_error"),
+        (ClientError::Protocol, ScriptedResponse::Raw(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), "mno_response_error"),
+        (ClientError::Lost, ScriptedResponse::Raw(chunked), "mno_server_error"),
         (ClientError::TooLarge, ScriptedResponse::Plain(200, "", vec![b' '; 64 * 1_024 + 1]), "mno_response_error"),
         (
             ClientError::TooLarge,
-            ScriptedResponse::Octets([&b"HTTP/1.1 200 OK\r\nx: "[..], &[b'x'; 40_000]].concat()),
+            ScriptedResponse::Raw([&b"HTTP/1.1 200 OK\r\nx: "[..], &[b'x'; 40_000]].concat()),
             "mno_response_error",
         ),
     ]
@@ -134,24 +135,21 @@ pub fn code(text: &str) -> ErrorCode {
 /// Runs both operations against this response at this path.
 async fn assert_error(
     client: &Arc<Client>,
-    place: &'static str,
+    path: &'static str,
     response: ScriptedResponse,
     expected: &str,
     case: &str,
 ) {
-    let places = if place == TOKEN { vec![TOKEN] } else { vec![VERIFY, NUMBER] };
-    for place in places {
+    let paths = if path == TOKEN { vec![TOKEN] } else { vec![VERIFY, NUMBER] };
+    for path in paths {
         let fixture = Fixture::with_client(client, |_, _| {}).await;
-        fixture.operator.respond(place, response.clone());
+        fixture.operator.respond(path, response.clone());
         let claimed = number();
         let operation =
-            if place == NUMBER { SilentOperation::DiscoverNumber } else { SilentOperation::VerifyNumber(&claimed) };
-        assert_eq!(fixture.ask(operation).await, Err(code(expected)), "{case} at {place}");
-        let tries = if place == NUMBER { 1..=2 } else { 1..=1 };
-        assert!(
-            tries.contains(&fixture.operator.requests_to(place).len()),
-            "{case} at {place}: only a read is repeated"
-        );
+            if path == NUMBER { SilentOperation::DiscoverNumber } else { SilentOperation::VerifyNumber(&claimed) };
+        assert_eq!(fixture.run_check(operation).await, Err(code(expected)), "{case} at {path}");
+        let tries = if path == NUMBER { 1..=2 } else { 1..=1 };
+        assert!(tries.contains(&fixture.operator.requests_to(path).len()), "{case} at {path}: only a read is repeated");
     }
 }
 
@@ -170,10 +168,10 @@ fn every_table_row_is_tested() {
     for (position, row) in ERROR_TABLE.iter().enumerate() {
         assert!(is_tested(row.cause), "{:?}", row.cause);
         let is_new = ERROR_TABLE[..position].iter().all(|before| before.cause != row.cause);
-        assert!(is_new, "{:?} is there twice", row.cause);
+        assert!(is_new, "{:?} is listed twice", row.cause);
     }
-    for error in ClientError::ALL {
-        assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::NoResponse(error)), "{error:?}");
+    for error in ClientError::VARIANTS {
+        assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::NoResponse(*error)), "{error:?}");
     }
     assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::InvalidResponse(InvalidResponse::Number)));
 }
@@ -248,17 +246,17 @@ async fn api_errors() {
 async fn statuses_without_a_known_code() {
     let client = Arc::new(short_timeout_client());
     for (status, expected) in STATUSES {
-        for place in [TOKEN, VERIFY] {
+        for path in [TOKEN, VERIFY] {
             let case = status.to_string();
             let headers = "location: http://127.0.0.1:9/\r\n";
             let body = if *status == 204 { vec![] } else { b"<html>no</html>".to_vec() };
-            assert_error(&client, place, ScriptedResponse::Plain(*status, headers, body), expected, &case).await;
+            assert_error(&client, path, ScriptedResponse::Plain(*status, headers, body), expected, &case).await;
             if *status != 204 {
                 let body = json!({ "error": { "no": "text" }, "code": 17 });
-                assert_error(&client, place, ScriptedResponse::Json(*status, body), expected, &case).await;
+                assert_error(&client, path, ScriptedResponse::Json(*status, body), expected, &case).await;
                 assert_error(
                     &client,
-                    place,
+                    path,
                     ScriptedResponse::Json(*status, json!({ "error": "?", "code": "?" })),
                     expected,
                     &case,
@@ -273,8 +271,8 @@ async fn statuses_without_a_known_code() {
 async fn unreadable_responses() {
     let client = Arc::new(short_timeout_client());
     for (error, response, expected) in broken_responses() {
-        for place in [TOKEN, VERIFY] {
-            assert_error(&client, place, response.clone(), expected, error.as_str()).await;
+        for path in [TOKEN, VERIFY] {
+            assert_error(&client, path, response.clone(), expected, &error.to_string()).await;
         }
     }
 }
@@ -284,8 +282,8 @@ async fn unreachable_operators() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     for (error, root, expected) in [
         (ClientError::Refused, format!("http://127.0.0.1:{free}"), "mno_server_error"),
-        (ClientError::Unresolved, "http://nobody.example".to_owned(), "mno_server_error"),
-        (ClientError::Unresolved, "http://nowhere.example".to_owned(), "mno_server_error"),
+        (ClientError::Unresolved, "http://missing.example".to_owned(), "mno_server_error"),
+        (ClientError::Unresolved, "http://empty.example".to_owned(), "mno_server_error"),
         (ClientError::ConnectTimeout, "http://silent.example".to_owned(), "mno_timeout"),
         (ClientError::Tls, "https".to_owned(), "mno_server_error"),
     ] {
@@ -295,7 +293,7 @@ async fn unreachable_operators() {
                 let root = if root == "https" { format!("https://127.0.0.1:{}", operator.port) } else { root.clone() };
                 config.api_root = Url::parse(&root).unwrap();
             });
-            assert_eq!(fixture.await.ask(operation).await, Err(code(expected)), "{error:?}");
+            assert_eq!(fixture.await.run_check(operation).await, Err(code(expected)), "{error:?}");
         }
     }
 }
@@ -342,7 +340,11 @@ async fn invalid_responses() {
     {
         let fixture = Fixture::with_client(&client, |_, _| {}).await;
         fixture.operator.respond(NUMBER, ScriptedResponse::Json(200, json!({ "devicePhoneNumber": value })));
-        assert_eq!(fixture.ask(SilentOperation::DiscoverNumber).await, Err(ErrorCode::MnoResponseError), "{value}");
+        assert_eq!(
+            fixture.run_check(SilentOperation::DiscoverNumber).await,
+            Err(ErrorCode::MnoResponseError),
+            "{value}"
+        );
     }
 }
 
@@ -390,7 +392,7 @@ async fn malformed_authorization_responses_are_rejected() {
 
 #[tokio::test]
 async fn iss_parameter_is_required_if_supported() {
-    for (says_that_it_does, supports_iss_parameter, is_believed) in
+    for (is_announced, supports_iss_parameter, is_accepted) in
         [(true, true, true), (true, false, false), (false, true, true), (false, false, true)]
     {
         let fixture = Fixture::with(|config, operator| {
@@ -400,7 +402,7 @@ async fn iss_parameter_is_required_if_supported() {
                 token: operator.url(TOKEN),
                 backchannel: None,
                 jwks: None,
-                supports_iss_parameter: says_that_it_does,
+                supports_iss_parameter: is_announced,
             };
             config.provider = Provider::Endpoints(Box::new(endpoints));
             config.scopes.openid = false;
@@ -411,6 +413,6 @@ async fn iss_parameter_is_required_if_supported() {
         let issuer = fixture.operator.issuer();
         let query = if supports_iss_parameter { vec![("code", "c"), ("iss", &*issuer)] } else { vec![("code", "c")] };
         let reply = fixture.complete(operation, &redirect, &query).await;
-        assert_eq!(reply.is_ok(), is_believed, "{says_that_it_does} {supports_iss_parameter}");
+        assert_eq!(reply.is_ok(), is_accepted, "{is_announced} {supports_iss_parameter}");
     }
 }

@@ -20,7 +20,7 @@ use url::Url;
 
 use super::fake_operator::FakeOperator;
 
-pub const STATE: &str = "ticket-of-the-device_0123456789";
+pub const STATE: &str = "state-of-the-device_0123456789";
 pub const REDIRECT_URI: &str = "https://ringtrue.example/southbound/camara/op/callback";
 
 pub fn number() -> Msisdn {
@@ -105,14 +105,14 @@ impl Fixture {
         self.camara.complete_authorization(response).await
     }
 
-    /// Runs both steps, with a code.
-    pub async fn ask(&self, operation: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
+    /// Runs a complete check with a code.
+    pub async fn run_check(&self, operation: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
         let redirect = self.begin(operation).await?;
         self.complete(operation, &redirect, &[("state", STATE), ("code", "code-of-the-device")]).await
     }
 
     pub async fn verify(&self) -> Result<SilentResult, ErrorCode> {
-        self.ask(SilentOperation::VerifyNumber(&number())).await
+        self.run_check(SilentOperation::VerifyNumber(&number())).await
     }
 }
 
@@ -141,8 +141,8 @@ pub struct Names;
 impl Resolver for Names {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         match name {
-            "nobody.example" => Err(io::Error::other("no such name")),
-            "nowhere.example" => Ok(vec![]),
+            "missing.example" => Err(io::Error::other("no such name")),
+            "empty.example" => Ok(vec![]),
             "silent.example" => std::future::pending().await,
             _ => Ok(vec![IpAddr::from([127, 0, 0, 1])]),
         }

@@ -2,7 +2,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::ErrorCode;
 use ringtrue_engine::ports::{Clock, SilentOperation, SilentResult};
-use ringtrue_operators::camara::Algorithm;
+use ringtrue_operators::camara::{Algorithm, SIGNING_ALGORITHMS};
 use serde_json::{Value, json};
 
 use super::{
@@ -47,8 +47,8 @@ fn with(mut claims: Value, name: &str, value: Value) -> Value {
 
 #[tokio::test]
 async fn valid_id_token_is_accepted() {
-    for algorithm in Algorithm::ALL {
-        let (key, other) = (Key::new(algorithm, "right"), Key::new(Algorithm::Es256, "other"));
+    for algorithm in SIGNING_ALGORITHMS {
+        let (key, other) = (Key::new(algorithm, "right"), Key::new(Algorithm::ES256, "other"));
         let fixture = Fixture::start().await;
         publish(&fixture, &[&other, &key]);
         assert_eq!(
@@ -63,7 +63,7 @@ async fn valid_id_token_is_accepted() {
 
 #[tokio::test]
 async fn every_claim_is_checked() {
-    let key = Key::new(Algorithm::Es256, "right");
+    let key = Key::new(Algorithm::ES256, "right");
     let before = 1_000;
     for (name, value) in [
         ("iss", json!("https://other.example")),
@@ -85,27 +85,30 @@ async fn every_claim_is_checked() {
 
 #[tokio::test]
 async fn signature_and_algorithm_are_checked() {
-    let (key, stranger) = (Key::new(Algorithm::Es256, "right"), Key::new(Algorithm::Es256, "right"));
+    let (key, other_key) = (Key::new(Algorithm::ES256, "right"), Key::new(Algorithm::ES256, "right"));
     let text = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let forged =
         |header: Value, claims: Value, signature: &str| format!("{}.{}.{signature}", text(&header), text(&claims));
-    let secret_of_all = || jsonwebtoken::EncodingKey::from_secret(key.jwk()["x"].as_str().unwrap().as_bytes());
+    let public_secret = || jsonwebtoken::EncodingKey::from_secret(key.jwk()["x"].as_str().unwrap().as_bytes());
     let cases: Vec<(&str, Sign<'_>)> = vec![
-        ("another key", Box::new(|claims| stranger.sign(&claims))),
+        ("another key", Box::new(|claims| other_key.sign(&claims))),
         ("none", Box::new(|claims| forged(json!({ "alg": "none" }), claims, ""))),
         ("none with a kid", Box::new(|claims| forged(json!({ "alg": "none", "kid": "right" }), claims, "AA"))),
         ("no signature", Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "right" }), claims, ""))),
         (
-            "by a secret",
+            "HMAC with the public key",
             Box::new(|claims| {
                 let mut header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256);
                 header.kid = Some("right".to_owned());
-                jsonwebtoken::encode(&header, &claims, &secret_of_all()).unwrap()
+                jsonwebtoken::encode(&header, &claims, &public_secret()).unwrap()
             }),
         ),
-        ("of another kind", Box::new(|claims| forged(json!({ "alg": "RS256", "kid": "right" }), claims, "AA"))),
         (
-            "more than we know",
+            "algorithm of another key type",
+            Box::new(|claims| forged(json!({ "alg": "RS256", "kid": "right" }), claims, "AA")),
+        ),
+        (
+            "unknown critical header",
             Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "right", "crit": ["x"] }), claims, "AA")),
         ),
         (
@@ -117,8 +120,8 @@ async fn signature_and_algorithm_are_checked() {
                 format!("{header}.{}.{signature}", text(&with(claims, "sub", json!("another"))))
             }),
         ),
-        ("in two parts", Box::new(|claims| key.sign(&claims).rsplit_once('.').unwrap().0.to_owned())),
-        ("in four parts", Box::new(|claims| format!("{}.AA", key.sign(&claims)))),
+        ("two parts", Box::new(|claims| key.sign(&claims).rsplit_once('.').unwrap().0.to_owned())),
+        ("four parts", Box::new(|claims| format!("{}.AA", key.sign(&claims)))),
     ];
     for (case, sign) in cases {
         let fixture = Fixture::start().await;
@@ -129,7 +132,7 @@ async fn signature_and_algorithm_are_checked() {
 
 #[tokio::test]
 async fn unknown_key_refreshes_the_jwks_once() {
-    let (old, new) = (Key::new(Algorithm::Es256, "old"), Key::new(Algorithm::EdDsa, "new"));
+    let (old, new) = (Key::new(Algorithm::ES256, "old"), Key::new(Algorithm::EdDSA, "new"));
     let fixture = Fixture::start().await;
     publish(&fixture, &[&old]);
     assert!(verify_with_id_token(&fixture, |claims| old.sign(&claims)).await.is_ok());
@@ -145,14 +148,14 @@ async fn unknown_key_refreshes_the_jwks_once() {
 /// Checks with an unknown key share one JWKS request.
 #[tokio::test]
 async fn failed_jwks_refresh_is_shared() {
-    let (old, new) = (Key::new(Algorithm::Es256, "old"), Key::new(Algorithm::Es256, "new"));
+    let (old, new) = (Key::new(Algorithm::ES256, "old"), Key::new(Algorithm::ES256, "new"));
     let fixture = Fixture::start().await;
     publish(&fixture, &[&old]);
     assert!(verify_with_id_token(&fixture, |claims| old.sign(&claims)).await.is_ok());
     fixture.operator.respond(KEYS, ScriptedResponse::Json(500, json!({})));
     let results = join_all((0..5).map(|_| verify_with_id_token(&fixture, |claims| new.sign(&claims)))).await;
     assert!(results.iter().all(Result::is_err));
-    assert_eq!(fixture.operator.requests_to(KEYS).len(), 2, "one asked for all");
+    assert_eq!(fixture.operator.requests_to(KEYS).len(), 2, "all checks share one refresh");
     assert!(verify_with_id_token(&fixture, |claims| old.sign(&claims)).await.is_ok(), "the cached keys stay in use");
 
     fixture.advance(60);
@@ -163,14 +166,14 @@ async fn failed_jwks_refresh_is_shared() {
 
 #[tokio::test]
 async fn unsupported_keys_are_ignored() {
-    let key = Key::new(Algorithm::Es256, "right");
+    let key = Key::new(Algorithm::ES256, "right");
     let changed = |name: &str, value: Value| with(key.jwk(), name, value);
     let without_name = {
         let mut jwk = key.jwk();
         jwk.as_object_mut().unwrap().retain(|name, _| !["kid", "alg", "use"].contains(&name.as_str()));
         jwk
     };
-    let strange = [json!(1), json!({}), json!({ "kty": "oct", "k": "AA" }), json!({ "kty": "EC", "crv": "P-521" })];
+    let unsupported = [json!(1), json!({}), json!({ "kty": "oct", "k": "AA" }), json!({ "kty": "EC", "crv": "P-521" })];
     for (jwk, is_enough) in [
         (key.jwk(), true),
         // The token has a `kid`; a key without one does not match.
@@ -182,7 +185,7 @@ async fn unsupported_keys_are_ignored() {
         (changed("x", json!("not base64!")), false),
     ] {
         let fixture = Fixture::start().await;
-        let keys: Vec<_> = strange.iter().cloned().chain([jwk.clone()]).collect();
+        let keys: Vec<_> = unsupported.iter().cloned().chain([jwk.clone()]).collect();
         fixture.operator.respond(KEYS, ScriptedResponse::Json(200, json!({ "keys": keys })));
         let result = verify_with_id_token(&fixture, |claims| key.sign(&claims)).await;
         assert_eq!(result.is_ok(), is_enough, "{jwk}");
@@ -191,7 +194,7 @@ async fn unsupported_keys_are_ignored() {
 
 #[tokio::test]
 async fn missing_jwks_is_an_error() {
-    let key = Key::new(Algorithm::Es256, "right");
+    let key = Key::new(Algorithm::ES256, "right");
     for (response, code) in [
         (ScriptedResponse::Json(500, json!({})), ErrorCode::MnoServerError),
         (ScriptedResponse::Json(503, json!({})), ErrorCode::MnoTimeout),

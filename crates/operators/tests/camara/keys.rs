@@ -1,6 +1,6 @@
 use aws_lc_rs::{rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use jsonwebtoken::{DecodingKey, EncodingKey, Header, TokenData, Validation, decode, encode};
+use jsonwebtoken::{DecodingKey, TokenData, Validation, decode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use ringtrue_operators::camara::{Algorithm, SigningKey};
 use serde_json::{Value, json};
@@ -15,9 +15,10 @@ pub struct Key {
 impl Key {
     pub fn new(algorithm: Algorithm, id: &'static str) -> Self {
         let kind = match algorithm {
-            Algorithm::Es256 => &PKCS_ECDSA_P256_SHA256,
-            Algorithm::Rs256 | Algorithm::Ps256 => &PKCS_RSA_SHA256,
-            Algorithm::EdDsa => &PKCS_ED25519,
+            Algorithm::ES256 => &PKCS_ECDSA_P256_SHA256,
+            Algorithm::RS256 | Algorithm::PS256 => &PKCS_RSA_SHA256,
+            Algorithm::EdDSA => &PKCS_ED25519,
+            _ => unreachable!("not a signing algorithm"),
         };
         Key { algorithm, id, pair: KeyPair::generate_for(kind).unwrap() }
     }
@@ -34,29 +35,25 @@ impl Key {
         let text = |octets: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(octets);
         let raw = self.pair.public_key_raw();
         let mut jwk = match self.algorithm {
-            Algorithm::Es256 => json!({ "kty": "EC", "crv": "P-256", "x": text(&raw[1..33]), "y": text(&raw[33..]) }),
-            Algorithm::EdDsa => json!({ "kty": "OKP", "crv": "Ed25519", "x": text(raw) }),
-            Algorithm::Rs256 | Algorithm::Ps256 => {
+            Algorithm::ES256 => json!({ "kty": "EC", "crv": "P-256", "x": text(&raw[1..33]), "y": text(&raw[33..]) }),
+            Algorithm::EdDSA => json!({ "kty": "OKP", "crv": "Ed25519", "x": text(raw) }),
+            Algorithm::RS256 | Algorithm::PS256 => {
                 let pair = RsaKeyPair::from_pkcs8(&self.pair.serialize_der()).unwrap();
                 let n = text(pair.public_key().modulus().big_endian_without_leading_zero());
                 let e = text(pair.public_key().exponent().big_endian_without_leading_zero());
                 json!({ "kty": "RSA", "n": n, "e": e })
             }
+            _ => unreachable!("not a signing algorithm"),
         };
         jwk["kid"] = json!(self.id);
         jwk["use"] = json!("sig");
-        jwk["alg"] = json!(self.algorithm.as_str());
+        jwk["alg"] = json!(self.algorithm);
         jwk
     }
 
-    fn jsonwebtoken_algorithm(&self) -> jsonwebtoken::Algorithm {
-        self.algorithm.as_str().parse().unwrap()
-    }
-
-    /// Verifies with the `jsonwebtoken` crate.
     pub fn verify(&self, token: &str, audience: &str) -> TokenData<Value> {
         let key = DecodingKey::from_jwk(&serde_json::from_value(self.jwk()).unwrap()).unwrap();
-        let mut validation = Validation::new(self.jsonwebtoken_algorithm());
+        let mut validation = Validation::new(self.algorithm);
         validation.set_audience(&[audience]);
         // The tests use a manual clock.
         validation.validate_exp = false;
@@ -65,16 +62,7 @@ impl Key {
         read
     }
 
-    /// Signs with the `jsonwebtoken` crate, which needs PKCS#1 for RSA.
     pub fn sign(&self, claims: &Value) -> String {
-        let mut header = Header::new(self.jsonwebtoken_algorithm());
-        header.kid = Some(self.id.to_owned());
-        let der = self.pair.serialize_der();
-        let key = match self.algorithm {
-            Algorithm::Es256 => EncodingKey::from_ec_der(&der),
-            Algorithm::EdDsa => EncodingKey::from_ed_der(&der),
-            Algorithm::Rs256 | Algorithm::Ps256 => return self.signing().sign("JWT", claims).unwrap(),
-        };
-        encode(&header, claims, &key).unwrap()
+        self.signing().sign("JWT", claims).unwrap()
     }
 }

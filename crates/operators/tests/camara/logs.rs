@@ -69,7 +69,7 @@ async fn logs_contain_no_secrets_or_numbers() {
         ScriptedResponse::Json(status, json!({ "error": code, "code": code, "message": "external-text +447700900123" }))
     };
     let no_number = ScriptedResponse::Json(200, json!({ "devicePhoneNumber": "447700900123" }));
-    for (place, response, expected) in [
+    for (path, response, expected) in [
         (
             DISCOVERY,
             refusal(500, "INTERNAL"),
@@ -86,10 +86,10 @@ async fn logs_contain_no_secrets_or_numbers() {
         (NUMBER, no_number, r#"WARN connector="op" stage="api" cause=InvalidResponse(Number)"#),
     ] {
         let fixture = Fixture::start().await;
-        fixture.operator.respond(place, response);
+        fixture.operator.respond(path, response);
         let claimed = number();
         let operation =
-            if place == NUMBER { SilentOperation::DiscoverNumber } else { SilentOperation::VerifyNumber(&claimed) };
+            if path == NUMBER { SilentOperation::DiscoverNumber } else { SilentOperation::VerifyNumber(&claimed) };
         if let Ok(redirect) = fixture.begin(operation).await {
             secrets.extend(["nonce", "code_challenge"].map(|name| query_parameters(&redirect)[name].clone()));
             assert!(fixture.complete(operation, &redirect, &[("code", "device-code")]).await.is_err());
@@ -104,7 +104,7 @@ async fn logs_contain_no_secrets_or_numbers() {
         assert!(log.lines().any(|line| without_message(line).starts_with(expected)), "{expected} in {log}");
     }
     secrets.push("request-of-ours".to_owned());
-    for (place, response, expected) in [
+    for (path, response, expected) in [
         (BACKCHANNEL, refusal(400, external), r#"stage="backchannel" cause=StatusClass(4) status=400"#),
         (TOKEN, refusal(400, "slow_down"), r#"stage="token" cause=OAuth("slow_down") status=400"#),
         (
@@ -115,7 +115,7 @@ async fn logs_contain_no_secrets_or_numbers() {
         (DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null })), r#"stage="api" cause=NoHistory"#),
     ] {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
-        fixture.operator.respond(place, response);
+        fixture.operator.respond(path, response);
         assert!(fixture.sim_history(60).await.is_err());
         let log = recorder.0.lock().unwrap().clone();
         assert!(log.contains(expected), "{expected} in {log}");

@@ -1,6 +1,6 @@
 //! The CAMARA connector and its HTTP client against a scripted operator on real sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod breaker;
 mod client;

@@ -4,7 +4,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{AuthorizationRequest, Clock, SilentConnector, SilentOperation, SilentResult};
 use ringtrue_operators::camara::{
-    Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHint, RequestObject, ScopeStyle, Scopes,
+    Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHint, RequestObject, SIGNING_ALGORITHMS, ScopeStyle,
+    Scopes,
 };
 use serde_json::json;
 
@@ -23,27 +24,24 @@ async fn verify_returns_match_or_mismatch() {
         .respond(VERIFY, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": false, "more": 1 })));
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(false)));
 
-    let requests_to = fixture.operator.requests_to(VERIFY);
-    assert_eq!(requests_to.len(), 2);
-    for request in requests_to {
-        assert_eq!(request.line, format!("POST {VERIFY} HTTP/1.1"));
-        assert_eq!(request.body, r#"{"phoneNumber":"+447700900123"}"#);
-        assert_eq!(request.headers["authorization"], "Bearer token-of-the-device");
-        assert_eq!(request.headers["x-correlator"], check().to_string());
-        assert_eq!(request.headers["content-type"], "application/json");
+    let requests = fixture.operator.requests_to(VERIFY);
+    assert_eq!(requests.len(), 2);
+    for request in requests {
+        assert_eq!(request.line(), format!("POST {VERIFY}"));
+        assert_eq!(request.text(), r#"{"phoneNumber":"+447700900123"}"#);
+        assert_eq!(request.header("authorization"), "Bearer token-of-the-device");
+        assert_eq!(request.header("x-correlator"), check().to_string());
+        assert_eq!(request.header("content-type"), "application/json");
     }
 }
 
 #[tokio::test]
 async fn discovery_returns_the_number() {
     let fixture = Fixture::start().await;
-    assert_eq!(fixture.ask(SilentOperation::DiscoverNumber).await, Ok(SilentResult::Number(number())));
-    let requests_to = fixture.operator.requests_to(NUMBER);
-    assert_eq!(
-        (requests_to.len(), &*requests_to[0].line, &*requests_to[0].body),
-        (1, &*format!("GET {NUMBER} HTTP/1.1"), "")
-    );
-    assert_eq!(requests_to[0].headers["x-correlator"], check().to_string());
+    assert_eq!(fixture.run_check(SilentOperation::DiscoverNumber).await, Ok(SilentResult::Number(number())));
+    let requests = fixture.operator.requests_to(NUMBER);
+    assert_eq!((requests.len(), &*requests[0].line(), requests[0].text()), (1, &*format!("GET {NUMBER}"), ""));
+    assert_eq!(requests[0].header("x-correlator"), check().to_string());
 }
 
 #[tokio::test]
@@ -51,7 +49,7 @@ async fn simulated_numbers_require_sandbox_mode() {
     for (mode, is_taken) in [(Mode::Live, false), (Mode::Sandbox, true)] {
         let fixture = Fixture::with(|config, _| config.mode = mode).await;
         fixture.operator.respond(NUMBER, ScriptedResponse::Json(200, json!({ "devicePhoneNumber": "+990123456" })));
-        assert_eq!(fixture.ask(SilentOperation::DiscoverNumber).await.is_ok(), is_taken, "{mode:?}");
+        assert_eq!(fixture.run_check(SilentOperation::DiscoverNumber).await.is_ok(), is_taken, "{mode:?}");
     }
 }
 
@@ -68,7 +66,7 @@ async fn api_path_and_hashed_number_are_configurable() {
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
     // printf %s +447700900123 | sha256sum
     let digest = "a8acc3a90a7b4e4dc65e93db9240ed26523050ef754d63b75b5161de76781436";
-    assert_eq!(fixture.operator.requests_to(path)[0].body, format!(r#"{{"hashedPhoneNumber":"{digest}"}}"#));
+    assert_eq!(fixture.operator.requests_to(path)[0].text(), format!(r#"{{"hashedPhoneNumber":"{digest}"}}"#));
 }
 
 #[tokio::test]
@@ -139,7 +137,6 @@ async fn login_hint_is_configurable() {
         (LoginHint::None, sandbox, verify, Some(&sim), v4, None),
         (LoginHint::Tel, live, verify, None, v4, Some("tel:+447700900123")),
         (LoginHint::E164, live, verify, None, v4, Some("+447700900123")),
-        (LoginHint::E164, live, verify, Some(&sim), v4, Some("+447700900123")),
         (LoginHint::Tel, sandbox, verify, Some(&sim), v4, Some("tel:+990123456")),
         (LoginHint::Tel, live, SilentOperation::DiscoverNumber, None, v4, None),
         (LoginHint::Tel, sandbox, SilentOperation::DiscoverNumber, Some(&sim), v4, Some("tel:+990123456")),
@@ -162,7 +159,7 @@ async fn login_hint_is_configurable() {
 
 #[tokio::test]
 async fn request_object_contains_all_parameters() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in SIGNING_ALGORITHMS {
         for audience in [Audience::Endpoint, Audience::Issuer] {
             let key = Key::new(algorithm, "of-requests");
             let fixture = Fixture::with(|config, _| {
@@ -206,7 +203,7 @@ async fn code_is_redeemed_with_the_code_verifier() {
     let redirect = fixture.begin(SilentOperation::VerifyNumber(&number())).await.unwrap();
     fixture.complete(SilentOperation::VerifyNumber(&number()), &redirect, &[("code", "a+b c")]).await.unwrap();
     let request = &fixture.operator.requests_to(TOKEN)[0];
-    assert_eq!(request.headers["content-type"], "application/x-www-form-urlencoded");
+    assert_eq!(request.header("content-type"), "application/x-www-form-urlencoded");
     let form = request.form();
     let field = |name: &str| form[name].as_str();
     assert_eq!(
@@ -232,7 +229,7 @@ async fn client_secret_is_sent_in_header_or_form() {
     let request = &fixture.operator.requests_to(TOKEN)[0];
     let form = request.form();
     assert_eq!((&*form["client_id"], &*form["client_secret"]), ("client id:1", "secret of ours"));
-    assert!(!request.headers.contains_key("authorization"));
+    assert!(request.find_header("authorization").is_none());
 
     let basic = ClientAuthentication::SecretBasic("s:ü %".into());
     assert!(format!("{basic:?}").contains("ClientSecret(…)"));
@@ -240,13 +237,13 @@ async fn client_secret_is_sent_in_header_or_form() {
     fixture.verify().await.unwrap();
     let request = &fixture.operator.requests_to(TOKEN)[0];
     let expected = format!("Basic {}", BASE64_STANDARD.encode("client+id%3A1:s%3A%C3%BC+%25"));
-    assert_eq!(request.headers["authorization"], expected);
+    assert_eq!(request.header("authorization"), expected);
     assert!(!request.form().contains_key("client_id"));
 }
 
 #[tokio::test]
 async fn client_assertion_has_the_configured_audience() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in SIGNING_ALGORITHMS {
         for audience in [Audience::Endpoint, Audience::Issuer] {
             let key = Key::new(algorithm, "of-assertions");
             let authentication = ClientAuthentication::PrivateKeyJwt { key: key.signing(), audience };
@@ -280,12 +277,12 @@ async fn client_assertion_has_the_configured_audience() {
 
 #[tokio::test]
 async fn application_token_is_sent_in_the_header() {
-    let key = Key::new(Algorithm::Rs256, "of-the-application");
+    let key = Key::new(Algorithm::RS256, "of-the-application");
     let authentication = ClientAuthentication::BearerJwt { key: key.signing() };
     let fixture = Fixture::with(|config, _| config.client_authentication = authentication).await;
     fixture.verify().await.unwrap();
     let request = &fixture.operator.requests_to(TOKEN)[0];
-    let token = request.headers["authorization"].strip_prefix("Bearer ").unwrap();
+    let token = request.header("authorization").strip_prefix("Bearer ").unwrap();
     let read = jsonwebtoken::dangerous::insecure_decode::<serde_json::Value>(token).unwrap().claims;
     assert_eq!(read["application_id"], "client id:1");
 }

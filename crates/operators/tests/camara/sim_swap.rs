@@ -26,7 +26,7 @@ fn payload(token: &str) -> Value {
 }
 
 pub fn token_flows() -> [SimSwapFlow; 3] {
-    let key = Key::new(Algorithm::Es256, "ours").signing();
+    let key = Key::new(Algorithm::ES256, "ours").signing();
     [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba, SimSwapFlow::JwtBearer { key, audience: Audience::Endpoint }]
 }
 
@@ -148,8 +148,8 @@ async fn check_uses_full_hours() {
             let fixture = fixture_with(CHECK_ONLY, None).await;
             fixture.operator.respond(CHECK, ScriptedResponse::Json(200, json!({ "swapped": swapped })));
             assert_eq!(fixture.sim_history(minutes).await, Ok(expected));
-            let requests_to: Value = serde_json::from_str(&fixture.operator.requests_to(CHECK)[0].body).unwrap();
-            assert_eq!(requests_to, json!({ "maxAge": max_age, "phoneNumber": "+447700900123" }));
+            let body: Value = fixture.operator.requests_to(CHECK)[0].json();
+            assert_eq!(body, json!({ "maxAge": max_age, "phoneNumber": "+447700900123" }));
             assert_eq!(
                 fixture.operator.requests_to(TOKEN)[0].form()["scope"],
                 "dpv:FraudPreventionAndDetection sim-swap:check"
@@ -167,24 +167,29 @@ async fn check_uses_full_hours() {
 
 #[tokio::test]
 async fn out_of_range_check_falls_back_to_retrieve_date() {
-    let too_far = ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE", "message": "30 days" }));
+    let out_of_range =
+        ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE", "message": "30 days" }));
     let both = [SimSwapOperation::Check, SimSwapOperation::RetrieveDate];
-    let other_way_round = [SimSwapOperation::RetrieveDate, SimSwapOperation::Check];
+    let date_first = [SimSwapOperation::RetrieveDate, SimSwapOperation::Check];
     let changed = Ok(SimHistory::ChangedAt(at("2026-11-14T13:00:00Z")));
-    for (operations, expected, requests_to) in [
+    for (operations, expected, request_counts) in [
         (&both[..], changed, (1, 1)),
-        (&other_way_round, changed, (0, 1)),
+        (&date_first, changed, (0, 1)),
         (CHECK_ONLY, Err(ErrorCode::MnoNoDataAvailable), (1, 0)),
     ] {
         let fixture = fixture_with(operations, None).await;
-        fixture.operator.respond(CHECK, too_far.clone());
+        fixture.operator.respond(CHECK, out_of_range.clone());
         assert_eq!(fixture.sim_history(60).await, expected, "{operations:?}");
         assert_eq!(
             (fixture.operator.requests_to(CHECK).len(), fixture.operator.requests_to(DATE).len()),
-            requests_to,
+            request_counts,
             "{operations:?}"
         );
-        assert_eq!(fixture.operator.requests_to(TOKEN).len(), requests_to.0 + requests_to.1, "a token for each");
+        assert_eq!(
+            fixture.operator.requests_to(TOKEN).len(),
+            request_counts.0 + request_counts.1,
+            "each operation requests a token"
+        );
     }
 }
 
@@ -194,20 +199,20 @@ const BOTH: [SimSwapOperation; 2] = [SimSwapOperation::RetrieveDate, SimSwapOper
 async fn second_operation_is_tried_without_data() {
     let denied = || ScriptedResponse::Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" }));
     let null = || ScriptedResponse::Json(200, json!({ "latestSimChange": null }));
-    let too_far = || ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE" }));
+    let out_of_range = || ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE" }));
     let swapped = || ScriptedResponse::Json(200, json!({ "swapped": true }));
     let down = || ScriptedResponse::Json(500, json!({}));
     let changed = Ok(SimHistory::ChangedWithin(hours(1)));
-    let too_little = Err(ErrorCode::MnoNoDataAvailable);
+    let no_data = Err(ErrorCode::MnoNoDataAvailable);
     let failed = Err(ErrorCode::MnoServerError);
-    for (date, check, expected, is_left_alone) in [
+    for (date, check, expected, opens_breaker) in [
         (denied(), swapped(), changed, false),
         (null(), swapped(), changed, false),
-        (too_far(), swapped(), changed, false),
-        (null(), too_far(), too_little, false),
+        (out_of_range(), swapped(), changed, false),
+        (null(), out_of_range(), no_data, false),
         // One permitted operation means that the operator works.
-        (null(), denied(), too_little, false),
-        (denied(), too_far(), too_little, false),
+        (null(), denied(), no_data, false),
+        (denied(), out_of_range(), no_data, false),
         (denied(), denied(), failed, true),
         (null(), down(), failed, true),
     ] {
@@ -222,16 +227,16 @@ async fn second_operation_is_tried_without_data() {
         assert_eq!(fixture.sim_history(60).await, expected);
         assert_eq!((fixture.operator.requests_to(DATE).len(), fixture.operator.requests_to(CHECK).len()), (1, 1));
         let is_open = matches!(fixture.camara.sim_swap_breaker_state(), BreakerState::Open { .. });
-        assert_eq!(is_open, is_left_alone, "{expected:?}");
+        assert_eq!(is_open, opens_breaker, "{expected:?}");
     }
 }
 
 #[tokio::test]
-async fn refused_scope_does_not_affect_the_other() {
+async fn rejected_scope_does_not_affect_the_other_operation() {
     let refused = ScriptedResponse::Json(400, json!({ "error": "invalid_scope" }));
     for flow in token_flows() {
-        let place = if matches!(flow, SimSwapFlow::Ciba) { BACKCHANNEL } else { TOKEN };
-        let begun = if place == TOKEN { token_response() } else { json!({ "auth_req_id": "request-of-ours" }) };
+        let path = if matches!(flow, SimSwapFlow::Ciba) { BACKCHANNEL } else { TOKEN };
+        let accepted = if path == TOKEN { token_response() } else { json!({ "auth_req_id": "request-of-ours" }) };
         let fixture = Fixture::with(|config, operator| {
             only_sim_swap(flow)(config, operator);
             if let Some(sim_swap) = &mut config.sim_swap {
@@ -239,7 +244,7 @@ async fn refused_scope_does_not_affect_the_other() {
             }
         });
         let fixture = fixture.await;
-        fixture.operator.respond_in_order(place, vec![refused.clone(), ScriptedResponse::Json(200, begun)]);
+        fixture.operator.respond_in_order(path, vec![refused.clone(), ScriptedResponse::Json(200, accepted)]);
         assert_eq!(fixture.sim_history(60).await, Ok(SimHistory::ChangedWithin(hours(1))));
         assert!(fixture.operator.requests_to(DATE).is_empty());
         assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed);
@@ -252,12 +257,12 @@ async fn number_is_sent_unless_the_token_identifies_it() {
         let is_of_ours = matches!(flow, SimSwapFlow::ClientCredentials);
         let fixture = Fixture::with(only_sim_swap(flow)).await;
         assert_eq!(fixture.sim_history(60).await, Ok(SimHistory::ChangedAt(at("2026-11-14T13:00:00Z"))));
-        let requests_to = &fixture.operator.requests_to(DATE)[0];
+        let request = &fixture.operator.requests_to(DATE)[0];
         let expected = if is_of_ours { json!({ "phoneNumber": "+447700900123" }) } else { json!({}) };
-        assert_eq!(serde_json::from_str::<Value>(&requests_to.body).unwrap(), expected);
-        assert_eq!(requests_to.headers["x-correlator"], check().to_string());
-        assert_eq!(requests_to.headers["authorization"], "Bearer token-of-the-device");
-        assert_eq!(requests_to.headers["content-type"], "application/json");
+        assert_eq!(request.json(), expected);
+        assert_eq!(request.header("x-correlator"), check().to_string());
+        assert_eq!(request.header("authorization"), "Bearer token-of-the-device");
+        assert_eq!(request.header("content-type"), "application/json");
     }
 }
 
@@ -299,7 +304,7 @@ async fn token_requests_follow_the_profile() {
     fixture.operator.respond(CHECK, ScriptedResponse::Json(200, json!({ "swapped": false })));
     fixture.sim_history(60).await.unwrap();
     let form = fixture.operator.requests_to(TOKEN)[0].form();
-    assert_eq!(form.len(), 2, "the signature says who we are, and the assertion what for: {form:?}");
+    assert_eq!(form.len(), 2, "the assertion contains client and scope: {form:?}");
     assert_eq!(form["grant_type"], "urn:ietf:params:oauth:grant-type:jwt-bearer");
     let mut claims = payload(&form["assertion"]);
     assert!(claims["jti"].as_str().is_some_and(|jti| jti.len() == 22));
@@ -324,7 +329,7 @@ async fn client_token_is_cached_and_renewed() {
     assert_eq!(fixture.operator.requests_to(TOKEN).len(), 1);
     fixture.advance(1);
     fixture.sim_history(60).await.unwrap();
-    assert_eq!(fixture.operator.requests_to(TOKEN).len(), 2, "a fifth of its minute is left");
+    assert_eq!(fixture.operator.requests_to(TOKEN).len(), 2, "renewed after four fifths of its lifetime");
 }
 
 #[tokio::test]
@@ -341,22 +346,18 @@ async fn rejected_token_is_replaced_once() {
     fixture.operator.respond_in_order(DATE, vec![date.clone(), refused.clone(), date]);
     assert!(fixture.sim_history(60).await.is_ok());
     assert!(fixture.sim_history(60).await.is_ok(), "the revoked token is replaced");
-    let shown: Vec<_> = fixture
-        .operator
-        .requests_to(DATE)
-        .iter()
-        .map(|requests_to| requests_to.headers["authorization"].clone())
-        .collect();
+    let shown: Vec<_> =
+        fixture.operator.requests_to(DATE).iter().map(|request| request.header("authorization").to_owned()).collect();
     assert_eq!(shown, ["Bearer token-of-the-device", "Bearer token-of-the-device", "Bearer another-token"]);
 
     fixture.operator.respond(DATE, refused.clone());
     assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoResponseError));
-    assert_eq!(fixture.operator.requests_to(DATE).len(), 5, "once, and not again");
+    assert_eq!(fixture.operator.requests_to(DATE).len(), 5, "the token is replaced only once");
 
     for flow in token_flows().into_iter().skip(1) {
         let fixture = Fixture::with(only_sim_swap(flow)).await;
         fixture.operator.respond(DATE, refused.clone());
         assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoResponseError));
-        assert_eq!(fixture.operator.requests_to(DATE).len(), 1, "a new token is not the matter");
+        assert_eq!(fixture.operator.requests_to(DATE).len(), 1, "a fresh token is not replaced");
     }
 }

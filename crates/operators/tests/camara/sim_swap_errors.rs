@@ -17,39 +17,36 @@ use super::{
     sim_swap::{only_sim_swap, token_flows},
 };
 
-const PLACES: [(&str, SimSwapOperation); 2] =
+const OPERATION_PATHS: [(&str, SimSwapOperation); 2] =
     [(DATE, SimSwapOperation::RetrieveDate), (CHECK, SimSwapOperation::Check)];
 
 /// Runs SIM Swap against this response at this path.
 async fn assert_error(
     client: &Arc<Client>,
-    place: &'static str,
+    path: &'static str,
     response: ScriptedResponse,
     expected: &str,
     case: &str,
 ) {
     for flow in token_flows() {
         let is_ciba = matches!(flow, SimSwapFlow::Ciba);
-        if place == BACKCHANNEL && !is_ciba {
+        if path == BACKCHANNEL && !is_ciba {
             continue;
         }
         let fixture = Fixture::with_client(client, |config, operator| {
             only_sim_swap(flow)(config, operator);
-            if let Some(sim_swap) = config.sim_swap.as_mut().filter(|_| place == CHECK) {
+            if let Some(sim_swap) = config.sim_swap.as_mut().filter(|_| path == CHECK) {
                 sim_swap.operations = vec![SimSwapOperation::Check];
             }
         });
         let fixture = fixture.await;
         // Avoids waiting for a pending CIBA decision.
-        let begun = json!({ "auth_req_id": "request-of-ours", "interval": 60 });
-        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, begun));
-        fixture.operator.respond(place, response.clone());
-        assert_eq!(fixture.sim_history(60).await, Err(code(expected)), "{case} at {place}");
-        let tries = if [DATE, CHECK].contains(&place) { 1..=2 } else { 1..=1 };
-        assert!(
-            tries.contains(&fixture.operator.requests_to(place).len()),
-            "{case} at {place}: only a read is repeated"
-        );
+        let backchannel_response = json!({ "auth_req_id": "request-of-ours", "interval": 60 });
+        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, backchannel_response));
+        fixture.operator.respond(path, response.clone());
+        assert_eq!(fixture.sim_history(60).await, Err(code(expected)), "{case} at {path}");
+        let tries = if [DATE, CHECK].contains(&path) { 1..=2 } else { 1..=1 };
+        assert!(tries.contains(&fixture.operator.requests_to(path).len()), "{case} at {path}: only a read is repeated");
     }
 }
 
@@ -78,7 +75,7 @@ async fn token_and_backchannel_errors() {
 async fn api_errors() {
     let client = Arc::new(short_timeout_client());
     for (status, name, expected) in CAMARA {
-        for (place, operation) in PLACES {
+        for (path, operation) in OPERATION_PATHS {
             let expected = match *name {
                 // Out of range, and no other operation is configured.
                 "OUT_OF_RANGE" => "mno_no_data_available",
@@ -91,7 +88,7 @@ async fn api_errors() {
             let body = json!({ "status": status, "code": name, "message": "x" });
             assert_error(
                 &client,
-                place,
+                path,
                 ScriptedResponse::Json(*status, body),
                 expected,
                 &format!("{name} {operation:?}"),
@@ -102,14 +99,14 @@ async fn api_errors() {
 }
 
 #[tokio::test]
-async fn statuses_without_a_known_word_and_answers_that_cannot_be_read() {
+async fn statuses_without_a_known_code_and_unreadable_responses() {
     let client = Arc::new(short_timeout_client());
     for (status, expected) in STATUSES.iter().filter(|(status, _)| *status != 401) {
         let body = if *status == 204 { vec![] } else { b"<html>no</html>".to_vec() };
-        for place in [DATE, CHECK, BACKCHANNEL] {
+        for path in [DATE, CHECK, BACKCHANNEL] {
             assert_error(
                 &client,
-                place,
+                path,
                 ScriptedResponse::Plain(*status, "", body.clone()),
                 expected,
                 &status.to_string(),
@@ -118,8 +115,8 @@ async fn statuses_without_a_known_word_and_answers_that_cannot_be_read() {
         }
     }
     for (error, response, expected) in broken_responses() {
-        for place in [DATE, BACKCHANNEL] {
-            assert_error(&client, place, response.clone(), expected, error.as_str()).await;
+        for path in [DATE, BACKCHANNEL] {
+            assert_error(&client, path, response.clone(), expected, &error.to_string()).await;
         }
     }
 }
@@ -152,7 +149,7 @@ async fn unreachable_operators() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     for (error, root, expected) in [
         (ClientError::Refused, format!("http://127.0.0.1:{free}"), "mno_server_error"),
-        (ClientError::Unresolved, "http://nobody.example".to_owned(), "mno_server_error"),
+        (ClientError::Unresolved, "http://missing.example".to_owned(), "mno_server_error"),
         (ClientError::ConnectTimeout, "http://silent.example".to_owned(), "mno_timeout"),
     ] {
         let fixture = Fixture::with(|config, operator| {
@@ -187,8 +184,8 @@ async fn polling_ends_before_the_deadline() {
         (json!(6), vec![not_yet("slow_down"), token_response.clone()], false),
     ] {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
-        let begun = json!({ "auth_req_id": "request-of-ours", "expires_in": 120, "interval": interval });
-        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, begun));
+        let backchannel_response = json!({ "auth_req_id": "request-of-ours", "expires_in": 120, "interval": interval });
+        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, backchannel_response));
         let count = if is_decided { responses.len() } else { 1 };
         fixture.operator.respond_in_order(TOKEN, responses);
         let result = fixture.sim_history(60).await;
@@ -203,8 +200,9 @@ async fn polling_ends_before_the_deadline() {
 #[tokio::test]
 async fn late_response_is_a_timeout() {
     let total_timeout = Duration::from_secs(30);
-    let patient = Arc::new(Client::new(&ClientSettings { total_timeout, ..ClientSettings::default() }).unwrap());
-    let fixture = Fixture::with_client(&patient, |config, operator| {
+    let long_timeout_client =
+        Arc::new(Client::new(&ClientSettings { total_timeout, ..ClientSettings::default() }).unwrap());
+    let fixture = Fixture::with_client(&long_timeout_client, |config, operator| {
         only_sim_swap(SimSwapFlow::ClientCredentials)(config, operator);
         config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
     });
@@ -214,7 +212,7 @@ async fn late_response_is_a_timeout() {
     assert!(matches!(fixture.camara.sim_swap_breaker_state(), BreakerState::Open { .. }), "the timeout is counted");
 }
 
-/// A query cancelled before its deadline says nothing about the operator.
+/// A query cancelled before its deadline is neither a success nor a failure.
 #[tokio::test]
 async fn cancelled_query_does_not_count() {
     let fixture = Fixture::with(|config, operator| {
@@ -228,7 +226,7 @@ async fn cancelled_query_does_not_count() {
 }
 
 #[tokio::test]
-async fn questions_about_sim_cards_and_about_devices_fail_apart() {
+async fn sim_swap_and_number_verification_have_separate_breakers() {
     let fixture = Fixture::with(|config, _| {
         config.breaker = BreakerSettings { failure_threshold: 3, ..BreakerSettings::default() };
         config.sim_swap = Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
@@ -238,13 +236,16 @@ async fn questions_about_sim_cards_and_about_devices_fail_apart() {
     for _ in 0..4 {
         assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoServerError));
     }
-    assert_eq!(fixture.operator.requests_to(DATE).len(), 3, "the way is closed");
-    assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)), "the other one is not");
-    assert!(matches!(fixture.camara.sim_swap_breaker_state(), BreakerState::Open { .. }), "nor does it open this one");
+    assert_eq!(fixture.operator.requests_to(DATE).len(), 3, "the SIM Swap breaker is open");
+    assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)), "Number Verification is not affected");
+    assert!(
+        matches!(fixture.camara.sim_swap_breaker_state(), BreakerState::Open { .. }),
+        "its success does not close the SIM Swap breaker"
+    );
     fixture.advance(30);
     fixture.operator.respond(DATE, ScriptedResponse::Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" })));
     assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoUserNotFound));
-    assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed, "who does not know a number works");
+    assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed, "an unknown number counts as success");
     fixture
         .operator
         .respond(DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 1 })));

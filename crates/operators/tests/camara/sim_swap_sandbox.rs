@@ -33,7 +33,7 @@ struct Sandbox {
 
 impl Sandbox {
     async fn start(poll_interval: u64) -> Self {
-        let key = Key::new(Algorithm::Es256, "ours");
+        let key = Key::new(Algorithm::ES256, "ours");
         let clients = vec![simulated::OAuthClient::new("us").with_keys(&key.jwk()).unwrap()];
         let poll_interval = Duration::from_secs(poll_interval);
         let config = OperatorConfig { clients, poll_interval, ..OperatorConfig::default() };
@@ -61,7 +61,7 @@ impl Sandbox {
     }
 }
 
-async fn ask(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
+async fn query_sim_history(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
     let number = Msisdn::parse(&format!("+9901234567{suffix}"), Mode::Sandbox).unwrap();
     let (period, now) = (SimSwapPeriod::try_from(minutes).unwrap(), SystemClock.now());
     let until = Instant::now() + Duration::from_secs(10);
@@ -79,7 +79,7 @@ async fn simulated_sim_history_follows_the_last_digits() {
         let route = sandbox.route(SimSwapConfig::new(flow));
         for period in [60, 10_080, 540_000] {
             for suffix in ["00", "96"] {
-                let (history, now) = ask(&route, suffix, period).await;
+                let (history, now) = query_sim_history(&route, suffix, period).await;
                 let verdict = history.unwrap().evaluate(SimSwapPeriod::try_from(period).unwrap(), now);
                 assert_eq!(
                     (verdict.no_sim_change, verdict.changed_within_minutes),
@@ -88,7 +88,7 @@ async fn simulated_sim_history_follows_the_last_digits() {
                 );
             }
         }
-        let (history, now) = ask(&route, "01", 10_080).await;
+        let (history, now) = query_sim_history(&route, "01", 10_080).await;
         let verdict = history.unwrap().evaluate(SimSwapPeriod::DEFAULT, now);
         assert_eq!((verdict.no_sim_change, verdict.changed_within_minutes), (false, Some(1_440)));
         let forgotten = SimHistory::NoChangeFor(SignedDuration::from_hours(24 * 400));
@@ -101,7 +101,7 @@ async fn simulated_sim_history_follows_the_last_digits() {
             ("94", Err(unknown)),
             ("93", Err(ErrorCode::MnoTimeout)),
         ] {
-            assert_eq!(ask(&route, suffix, 10_080).await.0, expected, "{suffix}");
+            assert_eq!(query_sim_history(&route, suffix, 10_080).await.0, expected, "{suffix}");
         }
         assert_eq!(route.breaker_state(), BreakerState::Closed);
     }
@@ -115,20 +115,20 @@ async fn every_operation_works_in_every_flow() {
         let operations = vec![SimSwapOperation::Check, SimSwapOperation::RetrieveDate];
         let both = SimSwapConfig { operations, ..SimSwapConfig::new(flow.clone()) };
         let route = sandbox.route(both);
-        assert_eq!(ask(&route, "01", 1_200).await.0, Ok(SimHistory::ChangedWithin(hours(20))));
-        assert_eq!(ask(&route, "01", 1_140).await.0, Ok(SimHistory::NoChangeFor(hours(19))));
-        assert_eq!(ask(&route, "00", 540_000).await.0, Ok(SimHistory::NoChangeFor(hours(2_400))));
+        assert_eq!(query_sim_history(&route, "01", 1_200).await.0, Ok(SimHistory::ChangedWithin(hours(20))));
+        assert_eq!(query_sim_history(&route, "01", 1_140).await.0, Ok(SimHistory::NoChangeFor(hours(19))));
+        assert_eq!(query_sim_history(&route, "00", 540_000).await.0, Ok(SimHistory::NoChangeFor(hours(2_400))));
         // Some operators use one scope for both operations.
         let one = "sim-swap".to_owned();
         let usual = SimSwapConfig::new(flow);
         let route = sandbox.route(SimSwapConfig { retrieve_date_scope: one.clone(), check_scope: one, ..usual });
-        assert!(matches!(ask(&route, "00", 60).await.0, Ok(SimHistory::ChangedAt(_))));
+        assert!(matches!(query_sim_history(&route, "00", 60).await.0, Ok(SimHistory::ChangedAt(_))));
     }
 }
 
 #[tokio::test]
 async fn monitored_period_is_respected() {
-    let key = Key::new(Algorithm::Es256, "ours");
+    let key = Key::new(Algorithm::ES256, "ours");
     let clients = vec![simulated::OAuthClient::new("us").with_keys(&key.jwk()).unwrap()];
     let config = OperatorConfig { clients, monitored_days: Some(30), ..OperatorConfig::default() };
     let client = Arc::new(Client::new(&ClientSettings::default()).unwrap());
@@ -141,7 +141,7 @@ async fn monitored_period_is_respected() {
     ] {
         let usual = SimSwapConfig::new(SimSwapFlow::ClientCredentials);
         let route = sandbox.route(SimSwapConfig { operations, ..usual });
-        assert_eq!(ask(&route, "00", 540_000).await.0, expected);
+        assert_eq!(query_sim_history(&route, "00", 540_000).await.0, expected);
     }
 }
 
@@ -170,17 +170,17 @@ async fn simulated_faults_map_to_error_codes() {
         let sandbox = Sandbox::start(0).await;
         sandbox.operator.set_fault(endpoint, fault.clone());
         let route = sandbox.route(SimSwapConfig::new(SimSwapFlow::Ciba));
-        assert_eq!(ask(&route, "00", 60).await.0, Err(expected), "{endpoint:?} {fault:?}");
+        assert_eq!(query_sim_history(&route, "00", 60).await.0, Err(expected), "{endpoint:?} {fault:?}");
     }
     let sandbox = Sandbox::start(0).await;
     let route = sandbox.route(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
     sandbox.operator.set_fault_for_next(1, Endpoint::RetrieveSimSwapDate, EndpointFault::new().response_lost());
-    assert!(ask(&route, "00", 60).await.0.is_ok(), "a question may be asked twice");
+    assert!(query_sim_history(&route, "00", 60).await.0.is_ok(), "a lost response is retried");
     sandbox.operator.set_fault_for_next(
         1,
         Endpoint::RetrieveSimSwapDate,
         EndpointFault::new().status(StatusCode::UNAUTHORIZED),
     );
-    assert!(ask(&route, "00", 60).await.0.is_ok(), "and with another token");
+    assert!(query_sim_history(&route, "00", 60).await.0.is_ok(), "a rejected token is replaced");
     assert_eq!(sandbox.operator.request_count(Endpoint::Token), 2);
 }

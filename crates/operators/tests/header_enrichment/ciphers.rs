@@ -34,8 +34,8 @@ fn aes128(iv: Iv, integrity: Integrity, encoding: Encoding) -> HeaderEnrichmentC
 
 fn fixed() -> Iv {
     let mut iv = [0; 16];
-    for (place, byte) in iv.iter_mut().zip(160..) {
-        *place = byte;
+    for (octet, value) in iv.iter_mut().zip(160..) {
+        *octet = value;
     }
     Iv::Fixed(iv)
 }
@@ -79,9 +79,9 @@ fn encrypted_placeholder_is_rejected() {
 #[test]
 fn modified_values_are_rejected() {
     for (config, value) in [(magma as fn() -> _, MAGMA), (sha256, SHA256), (sha256, SHA256_PKCS7)] {
-        for place in 0..value.len() {
-            let other = if value.as_bytes()[place] == b'0' { "1" } else { "0" };
-            let changed = format!("{}{other}{}", &value[..place], &value[place + 1..]);
+        for position in 0..value.len() {
+            let other = if value.as_bytes()[position] == b'0' { "1" } else { "0" };
+            let changed = format!("{}{other}{}", &value[..position], &value[position + 1..]);
             assert_eq!(
                 RoundTrip::with_value(&changed).found_number(config()),
                 Err(ErrorCode::MnoResponseError),
@@ -92,9 +92,9 @@ fn modified_values_are_rejected() {
             assert!(RoundTrip::with_value(&value[..end]).found_number(config()).is_err(), "{end}");
         }
     }
-    for place in 0..GCM.len() - 3 {
-        let other = if GCM.as_bytes()[place] == b'A' { "B" } else { "A" };
-        let changed = format!("{}{other}{}", &GCM[..place], &GCM[place + 1..]);
+    for position in 0..GCM.len() - 3 {
+        let other = if GCM.as_bytes()[position] == b'A' { "B" } else { "A" };
+        let changed = format!("{}{other}{}", &GCM[..position], &GCM[position + 1..]);
         assert_eq!(RoundTrip::with_value(&changed).found_number(gcm()), Err(ErrorCode::MnoResponseError), "{changed}");
     }
 }

@@ -1,11 +1,9 @@
 //! Header enrichment: trusted sources, value formats and ciphers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod ciphers;
-mod configuration;
 mod enriched_requests;
-mod properties;
 mod values;
 
 use std::net::{IpAddr, SocketAddr};
@@ -31,7 +29,6 @@ fn number(text: &str) -> Msisdn {
 fn config() -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig {
         name: "example".into(),
-        mode: Mode::Live,
         networks: vec!["23410".parse().unwrap()],
         base_url: "http://he.example.com".parse().unwrap(),
         egress: vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
@@ -63,15 +60,15 @@ impl RoundTrip {
         RoundTrip::with(&[("host", b"he.example.com"), ("x-msisdn", value.as_bytes())])
     }
 
-    fn run(&self, config: HeaderEnrichmentConfig, question: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
+    fn run(&self, config: HeaderEnrichmentConfig, operation: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
         let route = HeaderEnrichment::new(config).unwrap();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let check = CHECK.parse().unwrap();
         let redirected_at = Timestamp::constant(1_767_225_600, 0);
         let request = AuthorizationRequest {
             check,
-            operation: question,
-            state: "ticket",
+            operation,
+            state: "state-of-the-device",
             simulated_sim: None,
             device_ip: address(self.from),
             now: redirected_at,
@@ -81,7 +78,7 @@ impl RoundTrip {
             let redirect = route.begin_authorization(request).await?;
             let response = AuthorizationResponse {
                 check,
-                operation: question,
+                operation,
                 connector_data: &redirect.connector_data,
                 initial_ip: address(self.from),
                 peer: SocketAddr::new(address(self.peer), 40_000),

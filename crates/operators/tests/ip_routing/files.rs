@@ -60,16 +60,16 @@ fn missing_or_corrupt_file_is_reported() {
     let cut = folder.write("cut.mmdb", &good[..good.len() / 2]);
     let text = folder.write("text.mmdb", "not a database");
     // One flipped bit makes the tree point outside the file.
-    let mut bent = good.clone();
-    bent[0] ^= 0x40;
-    let bent = folder.write("bent.mmdb", bent);
+    let mut corrupt = good.clone();
+    corrupt[0] ^= 0x40;
+    let corrupt = folder.write("corrupt.mmdb", corrupt);
     let ranges = |path| IpRoutingConfig { range_files: vec![path], ..IpRoutingConfig::default() };
     let isp = |path| IpRoutingConfig { isp_database: Some(path), ..IpRoutingConfig::default() };
     assert_rejected(&ranges(missing.clone()), "missing: No such file");
     assert_rejected(&isp(missing), "missing: No such file");
     assert_rejected(&isp(cut), "cut.mmdb is not a valid MaxMind database: ");
     assert_rejected(&isp(text), "text.mmdb is not a valid MaxMind database: ");
-    assert_rejected(&isp(bent), "bent.mmdb is not a valid MaxMind database: ");
+    assert_rejected(&isp(corrupt), "corrupt.mmdb is not a valid MaxMind database: ");
 }
 
 #[test]

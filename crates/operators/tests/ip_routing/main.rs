@@ -1,10 +1,9 @@
 //! IP routing with range files and MaxMind databases.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod files;
 mod maxmind;
-mod mmdb;
 mod precedence;
 
 use std::{fs, path::PathBuf};
@@ -14,7 +13,7 @@ use ringtrue_engine::ports::{IpLocation, IpLocator};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tempfile::TempDir;
 
-use mmdb::{Value, database};
+use maxmind::{Value, database};
 
 fn network(id: &str) -> NetworkId {
     id.parse().unwrap()

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use ringtrue_engine::ports::{LookupError, LookupResult, SystemEntropy};
 use ringtrue_operators::number_lookup::enum_dns::{EnumDecision, EnumQuery, RecordRules, ReplyMatch};
 
@@ -47,7 +48,7 @@ fn provider_record_formats_are_parsed() {
     let rules = rules();
     let (tel, sip) = ("E2U+pstn:tel", "E2U+SIP");
     for (service, expression, outcome) in [
-        // Codes as parameters, with backslashes and semicolons in every way.
+        // Codes as parameters, with every spelling of backslashes and semicolons.
         (tel, r"!^(.*)$!tel:\1;mcc=310;mnc=012!", network("310012")),
         (tel, r"!^(.*)$!tel:\\1\;mcc=310\;mnc=012!", network("310012")),
         (tel, r"!^(.*)$!tel:\\\\1\\;MCC=310\\;MNC=012!", network("310012")),
@@ -57,7 +58,7 @@ fn provider_record_formats_are_parsed() {
         ("E2U+PSTN:TEL", r"!^.*$!<TEL:+447700900123;mcc=234;mnc=10>!", network("23410")),
         ("E2U+PSTN:TEL", r"!^.*$!<TEL:+447700900123>;mcc=234;mnc=10!", network("23410")),
         ("E2U+PSTN:TEL", r"!^.*$!<TEL:+447700900123>!", NO_DATA),
-        // A host that is named after the network.
+        // Network in the host name.
         (sip, r"!^.*$!sip:+491725551234@ims.mnc002.mcc262.3gppnetwork.org;cost=0.0006;ported=0!", network("26202")),
         (sip, r"!^.*$!sip:+491725551234@ims.mnc02.mcc262.3gppnetwork.org;omnc=01;ported=1!", network("26202")),
         (sip, r"!^.*$!sip:+491725551234@ims.mnc007.mcc262.3gppnetwork.org!", network("262007")),
@@ -87,10 +88,10 @@ fn provider_record_formats_are_parsed() {
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi!", NO_DATA),
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi;rn=!", NO_DATA),
         (tel, r"!^.*$!tel:+44;rn=d9901;spn=41077!", network("23410")),
-        // Codes that are none fall to what else there is.
+        // Invalid codes are ignored.
         (tel, r"!^.*$!tel:+44;mcc=;mnc=10;rn=d2701!", network("25001")),
         (tel, r"!^.*$!tel:+44;mcc=23x;mnc=10!", NO_DATA),
-        // Not for us, not about this number, or not readable.
+        // Another service, another number, or malformed.
         ("E2U+email:mailto", r"!^.*$!mailto:a@example.com!", NO_DATA),
         ("E2U+web:http", r"!^.*$!http://example.com/;mcc=234;mnc=10!", NO_DATA),
         (tel, r"!^\+49(.*)$!tel:\1;mcc=234;mnc=10!", NO_DATA),
@@ -111,8 +112,8 @@ fn missing_data_follows_the_configuration() {
     assert_eq!(respond_with(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44!"), NO_DATA);
 
     let authority = RecordRules { is_authoritative: true, ..rules() };
-    let nobody = EnumDecision::Final(Ok(LookupResult::NoSubscriber));
-    assert_eq!(evaluate(&authority, NO_SUCH_NAME, &[]), nobody);
+    let no_subscriber = EnumDecision::Final(Ok(LookupResult::NoSubscriber));
+    assert_eq!(evaluate(&authority, NO_SUCH_NAME, &[]), no_subscriber);
     let unknown = r"!^.*$!sip:+44@unknown;gsm_error_code=1!";
     assert_eq!(respond_with(&authority, "E2U+SIP", unknown), Ok(LookupResult::NoSubscriber));
     // NOERROR without records: the name exists.
@@ -154,8 +155,8 @@ fn first_record_with_a_network_wins() {
         assert_eq!(evaluate(&rules(), NO_ERROR, &written), EnumDecision::Final(network(id)), "{written:?}");
     }
     let error = (5, 0, "u", "E2U+SIP", "!^.*$!sip:+44@unknown;err=1!");
-    let spoilt = (5, 0, "u", "E2U+pstn:tel", "!!");
-    for first in [error, spoilt] {
+    let malformed = (5, 0, "u", "E2U+pstn:tel", "!!");
+    for first in [error, malformed] {
         assert_eq!(evaluate(&rules(), NO_ERROR, &[first, TEL]), EnumDecision::Final(network("23410")));
     }
 }
@@ -163,10 +164,10 @@ fn first_record_with_a_network_wins() {
 #[test]
 fn malformed_record_does_not_affect_others() {
     let good = record(35, &naptr(TEL));
-    // An alias: the name that follows it is spelt out, and what comes then belongs to that name.
+    // An alias with an uncompressed name; later records belong to that name.
     let alias = record(5, b"\x05other\x04arpa\0");
     let of_alias = [b"\x05OTHER\x04arpa\0", &good[2..]].concat();
-    let of_stranger = [b"\x05third\x04arpa\0", &good[2..]].concat();
+    let of_other_name = [b"\x05third\x04arpa\0", &good[2..]].concat();
     let odd_flags = record(35, &naptr((10, 1, "!", "E2U+pstn:tel", "")));
     let short = record(35, b"\0\x0a\0");
     let text = record(16, b"\x02id");
@@ -179,7 +180,7 @@ fn malformed_record_does_not_affect_others() {
         (vec![good.clone(), short.clone()], found.clone()),
         (vec![alias.clone(), of_alias], found.clone()),
         (vec![alias.clone(), good.clone()], EnumDecision::Final(NO_DATA)),
-        (vec![of_stranger], EnumDecision::Final(NO_DATA)),
+        (vec![of_other_name], EnumDecision::Final(NO_DATA)),
         (vec![chaos], EnumDecision::Final(NO_DATA)),
         (vec![alias], EnumDecision::Final(NO_DATA)),
         (vec![text], EnumDecision::Final(NO_DATA)),
@@ -188,7 +189,7 @@ fn malformed_record_does_not_affect_others() {
     ] {
         assert_eq!(evaluate_message(&rules(), |query| answer_with(query, NO_ERROR, &records)), decision, "{records:?}");
     }
-    // It says that there is more than there is.
+    // The announced record count is too high.
     let more = |query: &[u8], records: &[Vec<u8>]| {
         let mut message = answer_with(query, NO_ERROR, records);
         message[7] += 1;
@@ -214,20 +215,20 @@ fn unrelated_replies_are_ignored() {
     let question_end = query.wire().len() - 11;
     for (what, message) in [
         ("another id", changed(0, |octet| !octet)),
-        ("a question", changed(2, |octet| octet & 0x7F)),
+        ("a query", changed(2, |octet| octet & 0x7F)),
         ("another operation", changed(2, |octet| octet | 0x20)),
         ("no question", changed(5, |_| 0)),
         ("two questions", changed(5, |_| 2)),
         ("another number", changed(13, |_| b'9')),
         ("another type", changed(question_end - 3, |_| 16)),
         ("another class", changed(question_end - 1, |_| 3)),
-        ("nothing", vec![]),
-        ("half a header", good[..7].to_vec()),
-        ("half a question", good[..20].to_vec()),
+        ("empty", vec![]),
+        ("truncated header", good[..7].to_vec()),
+        ("truncated question", good[..20].to_vec()),
     ] {
         assert!(matches!(query.match_reply(&message), ReplyMatch::Unrelated), "{what}");
     }
-    // Who cannot read the question cannot repeat it, and can say so.
+    // A server that cannot parse the query responds with FORMERR and without the question.
     let mut empty = good[..12].to_vec();
     empty[3] = FORMAT_ERROR;
     empty[5] = 0;
@@ -240,4 +241,45 @@ fn unrelated_replies_are_ignored() {
     empty[2] |= 2;
     assert!(matches!(query.match_reply(&empty), ReplyMatch::Truncated));
     assert_eq!(format!("{query:?}"), format!("EnumQuery({} bytes)", query.wire().len()));
+}
+
+fn query() -> EnumQuery {
+    EnumQuery::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap()
+}
+
+fn assert_no_panic(query: &EnumQuery, message: &[u8]) {
+    if let ReplyMatch::Answer(answer) = query.match_reply(message) {
+        let _ = RecordRules::default().evaluate(&answer, &number());
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_octets_do_not_panic(octets in proptest::collection::vec(any::<u8>(), 0..600)) {
+        let query = query();
+        assert_no_panic(&query, &octets);
+        // The same octets after a valid header and question.
+        let mut message = answer(query.wire(), NO_ERROR, &[]);
+        message[7] = octets.len().to_le_bytes()[0];
+        assert_no_panic(&query, &[message, octets.clone()].concat());
+        assert_no_panic(&query, &answer_with(query.wire(), NO_ERROR, &[record(35, &octets), record(5, &octets)]));
+    }
+
+    #[test]
+    fn arbitrary_expressions_do_not_panic(
+        expression in "(!|/)[\\^$.*+?()\\[\\]{}|\\\\0-9a-z!/é]{0,40}(!|/)(tel|sip|)[:;=@.\\\\0-9a-zA-Z<>?!]{0,60}(!|/)i?",
+        service in "(E2U|e2u)\\+(pstn:tel|SIP)",
+    ) {
+        let query = query();
+        assert_no_panic(&query, &answer(query.wire(), NO_ERROR, &[(1, 1, "u", &service, &expression)]));
+    }
+
+    #[test]
+    fn modified_reply_does_not_panic(at in 0..200_usize, octet: u8) {
+        let query = query();
+        let mut message = answer(query.wire(), NO_ERROR, &[crate::fake_dns::TEL, crate::fake_dns::TEL]);
+        let at = at % message.len();
+        message[at] = octet;
+        assert_no_panic(&query, &message);
+    }
 }

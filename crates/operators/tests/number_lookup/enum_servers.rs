@@ -26,15 +26,15 @@ use crate::{
     network, number,
 };
 
-/// So short that silence is noticed, and nothing else of this suite ends by it.
+/// Timeout for tests with unresponsive servers.
 const SHORT: Duration = Duration::from_millis(150);
 
 #[tokio::test]
 async fn query_name_is_built_from_number_and_suffix() {
     let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
-    let notes = Arc::clone(&seen);
+    let recorded = Arc::clone(&seen);
     let server = FakeNameServer::start(move |query, _| {
-        notes.lock().unwrap().push(query.to_vec());
+        recorded.lock().unwrap().push(query.to_vec());
         vec![answer(query, NO_ERROR, &[TEL])]
     })
     .await;
@@ -50,13 +50,13 @@ async fn query_name_is_built_from_number_and_suffix() {
         assert_eq!(lower, name);
         assert!(has_edns(query));
     }
-    // Neither the id nor the letters can be told in advance.
+    // Id and letter case are random.
     let different = |part: fn(&[u8]) -> &[u8]| {
         seen.iter().map(|query| part(query)).collect::<std::collections::BTreeSet<_>>().len()
     };
     assert!(different(|query| &query[..2]) > 20);
     assert!(different(|query| &query[12..]) > 4);
-    assert_eq!(format!("{source:?}"), "EnumDns { name: \"enum\", .. }");
+    assert_eq!(format!("{source:?}"), "EnumDns(enum)");
 }
 
 #[tokio::test]
@@ -103,19 +103,19 @@ async fn failing_server_is_skipped() {
         let good = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
         let source = source(config(&[failing.port, good.port]));
         assert_eq!(source.resolve(&number()).await, network("23410"));
-        // From then on the good one is the first.
+        // Later queries start with the working server.
         assert_eq!(source.resolve(&number()).await, network("23410"));
         assert_eq!((failing.query_counts(), good.query_counts()), ((1, 0), (2, 0)));
     }
     let failing = FakeNameServer::start(|query, _| vec![answer(query, SERVER_FAILURE, &[])]).await;
     assert_eq!(source(config(&[failing.port])).resolve(&number()).await, Err(LookupError::Refused));
-    assert_eq!(failing.query_counts(), (2, 0), "as often as it may be tried");
+    assert_eq!(failing.query_counts(), (2, 0), "limited by the configured tries");
 }
 
 #[tokio::test]
 async fn dead_server_is_skipped() {
     let good = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
-    // Nobody listens on that address.
+    // No server listens on this address.
     let mut dead = config(&[1, good.port]);
     dead.servers[0].host = "127.0.0.2".into();
     assert_eq!(source(dead.clone()).resolve(&number()).await, Ok(LookupResult::NoData));
@@ -128,20 +128,20 @@ async fn dead_server_is_skipped() {
 async fn silent_server_is_skipped() {
     let silent = FakeNameServer::start(|_, _| vec![]).await;
     let good = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
-    let quick = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
-    assert_eq!(quick(&[silent.port]).resolve(&number()).await, Err(LookupError::Timeout));
+    let with_short_timeout = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
+    assert_eq!(with_short_timeout(&[silent.port]).resolve(&number()).await, Err(LookupError::Timeout));
     assert_eq!(silent.query_counts(), (3, 0));
-    // The other one may be slow on a busy machine, but not each time.
-    assert_eq!(quick(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
+    // The other server may exceed the timeout on a busy machine, but not at each try.
+    assert_eq!(with_short_timeout(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
 }
 
 #[tokio::test]
 async fn forged_replies_are_ignored() {
     let server = FakeNameServer::start(|query, _| {
-        let truth = answer(query, NO_ERROR, &[TEL]);
-        let lie = (1, 1, "u", "E2U+pstn:tel", "!^.*$!tel:+44;mcc=234;mnc=66!");
+        let genuine = answer(query, NO_ERROR, &[TEL]);
+        let forged_record = (1, 1, "u", "E2U+pstn:tel", "!^.*$!tel:+44;mcc=234;mnc=66!");
         let forged = |change: &dyn Fn(&mut Vec<u8>)| {
-            let mut message = answer(query, NO_ERROR, &[lie]);
+            let mut message = answer(query, NO_ERROR, &[forged_record]);
             change(&mut message);
             message
         };
@@ -150,7 +150,7 @@ async fn forged_replies_are_ignored() {
             forged(&|message| message[13] = b'9'),
             forged(&|message| message[2] = 0),
             forged(&|message| message.truncate(16)),
-            truth,
+            genuine,
         ]
     })
     .await;
@@ -160,28 +160,26 @@ async fn forged_replies_are_ignored() {
 
 #[tokio::test]
 async fn many_forged_replies_switch_to_tcp() {
-    let guesses = FakeNameServer::start(|query, transport| match transport {
-        Transport::Udp => {
-            (0..8).map(|guess| [&[!query[0], guess], &answer(query, NO_ERROR, &[TEL])[2..]].concat()).collect()
-        }
+    let forging = FakeNameServer::start(|query, transport| match transport {
+        Transport::Udp => (0..8).map(|id| [&[!query[0], id], &answer(query, NO_ERROR, &[TEL])[2..]].concat()).collect(),
         Transport::Tcp => vec![answer(query, NO_ERROR, &[TEL])],
     })
     .await;
-    assert_eq!(source(config(&[guesses.port])).resolve(&number()).await, network("23410"));
-    assert_eq!(guesses.query_counts(), (1, 1));
+    assert_eq!(source(config(&[forging.port])).resolve(&number()).await, network("23410"));
+    assert_eq!(forging.query_counts(), (1, 1));
 }
 
 #[tokio::test]
 async fn case_mismatch_is_accepted_over_tcp_only() {
-    let careless = FakeNameServer::start(|query, _| vec![with_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
-    // One toss in 2^26 has all letters small.
+    let lower_casing = FakeNameServer::start(|query, _| vec![with_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
+    // Random case gives all lower-case letters with a probability of 2^-26.
     let suffix = "numbers.of.a.careless.example".to_owned();
-    let mixing = EnumConfig { suffix, ..config(&[careless.port]) };
+    let mixing = EnumConfig { suffix, ..config(&[lower_casing.port]) };
     assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
-    assert_eq!(careless.query_counts(), (1, 1));
+    assert_eq!(lower_casing.query_counts(), (1, 1));
     let plain = EnumConfig { randomize_case: false, ..mixing };
     assert_eq!(source(plain).resolve(&number()).await, network("23410"));
-    assert_eq!(careless.query_counts(), (2, 1));
+    assert_eq!(lower_casing.query_counts(), (2, 1));
 }
 
 #[tokio::test]
@@ -197,7 +195,7 @@ async fn server_without_edns_is_retried() {
     assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(LookupError::Refused));
 }
 
-/// Knows one name.
+/// Resolver with one name.
 #[derive(Debug)]
 struct Names;
 
@@ -226,7 +224,7 @@ async fn server_name_is_resolved() {
     assert_eq!(resolve_via("unknown.example.com").await, Err(LookupError::Unreachable));
 }
 
-/// Knows no name, and how often it was asked.
+/// Resolver without names that counts its calls.
 #[derive(Debug, Default)]
 struct Nameless(AtomicUsize);
 
@@ -240,8 +238,8 @@ impl Resolver for Nameless {
 
 #[tokio::test]
 async fn next_lookup_starts_with_another_server() {
-    let is_well = Arc::new(AtomicBool::new(false));
-    let state = Arc::clone(&is_well);
+    let is_healthy = Arc::new(AtomicBool::new(false));
+    let state = Arc::clone(&is_healthy);
     let other = FakeNameServer::start(move |query, _| {
         let code = if state.load(Ordering::Relaxed) { NO_ERROR } else { SERVER_FAILURE };
         vec![answer(query, code, &[TEL])]
@@ -251,13 +249,13 @@ async fn next_lookup_starts_with_another_server() {
     lost.servers[0].host = "lost.example.com".into();
     let names = Arc::new(Nameless::default());
     let entropy = Arc::new(SystemEntropy::default());
-    let unlucky = EnumDns::with_resolver(lost, clock(), entropy, names.clone()).unwrap();
-    assert_eq!(unlucky.resolve(&number()).await, Err(LookupError::Refused));
-    is_well.store(true, Ordering::Relaxed);
-    assert_eq!(unlucky.resolve(&number()).await, network("23410"));
-    assert_eq!(names.0.load(Ordering::Relaxed), 1, "who cannot be reached is not the first again");
+    let source_with_lost_server = EnumDns::with_resolver(lost, clock(), entropy, names.clone()).unwrap();
+    assert_eq!(source_with_lost_server.resolve(&number()).await, Err(LookupError::Refused));
+    is_healthy.store(true, Ordering::Relaxed);
+    assert_eq!(source_with_lost_server.resolve(&number()).await, network("23410"));
+    assert_eq!(names.0.load(Ordering::Relaxed), 1, "the unreachable server is not tried first again");
 
-    // Who asked did not wait until the first one's time was up.
+    // The first lookup is dropped before its timeout.
     let slow = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     let source = source(config(&[slow.port, other.port]));
     assert_eq!(source.resolve(&number()).now_or_never(), None);
@@ -266,8 +264,8 @@ async fn next_lookup_starts_with_another_server() {
 
 #[tokio::test]
 async fn failing_source_opens_the_breaker() {
-    let is_well = Arc::new(Mutex::new(false));
-    let state = Arc::clone(&is_well);
+    let is_healthy = Arc::new(Mutex::new(false));
+    let state = Arc::clone(&is_healthy);
     let server = FakeNameServer::start(move |query, _| {
         let code = if *state.lock().unwrap() { NO_ERROR } else { SERVER_FAILURE };
         vec![answer(query, code, &[TEL])]
@@ -281,7 +279,7 @@ async fn failing_source_opens_the_breaker() {
         assert_eq!(source.resolve(&number()).await, Err(LookupError::Refused));
     }
     assert_eq!(server.query_counts(), (2, 0));
-    *is_well.lock().unwrap() = true;
+    *is_healthy.lock().unwrap() = true;
     clock.advance(SignedDuration::from_secs(30));
     assert_eq!(source.resolve(&number()).await, network("23410"));
 }

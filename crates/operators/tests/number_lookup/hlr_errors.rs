@@ -6,7 +6,7 @@ use ringtrue_engine::ports::{LookupError, LookupSource, SystemEntropy};
 use ringtrue_operators::number_lookup::{BreakerSettings, HlrConfig, HttpHlr};
 
 use crate::{
-    fake_vendor::{FakeVendor, ScriptedResponse, client, client_with_timeout, clock, json},
+    fake_vendor::{ANY_PATH, FakeVendor, ScriptedResponse, client, client_with_timeout, clock, json},
     known, network, number,
     vendor_configs::{all_drivers, infobip, source, twilio},
 };
@@ -31,7 +31,7 @@ async fn errors_are_the_same_for_every_vendor() {
             (json(502, "<html>"), refused),
             (json(503, "{}"), refused),
             (json(504, "{}"), timeout),
-            (ScriptedResponse::Head(302, "location: /elsewhere"), invalid),
+            (ScriptedResponse::Plain(302, "location: /elsewhere\r\n", vec![]), invalid),
             (json(204, ""), invalid),
             (json(200, ""), invalid),
             (json(200, "<html>"), invalid),
@@ -44,10 +44,10 @@ async fn errors_are_the_same_for_every_vendor() {
             (json(200, &"[".repeat(70_000)), invalid),
             (ScriptedResponse::HangUp, unreachable),
         ] {
-            vendor.respond_with(std::slice::from_ref(&response));
+            vendor.respond(ANY_PATH, [response.clone()]);
             assert_eq!(source.resolve(&number()).await, Err(fault), "{source:?} {response:?}");
         }
-        assert!(vendor.take_requests().iter().all(|request| !request.line.contains("elsewhere")));
+        assert!(vendor.take_requests().iter().all(|request| !request.line().contains("elsewhere")));
     }
 }
 
@@ -55,11 +55,11 @@ async fn errors_are_the_same_for_every_vendor() {
 async fn unreachable_and_silent_vendors_are_errors() {
     let vendor = FakeVendor::start().await;
     let short_timeout_client = client_with_timeout(Duration::from_millis(150));
-    vendor.respond_with(&[ScriptedResponse::Silence]);
+    vendor.respond(ANY_PATH, [ScriptedResponse::Silence]);
     for driver in all_drivers(&vendor.url("/")) {
         assert_eq!(source(driver, &short_timeout_client).resolve(&number()).await, Err(LookupError::Timeout));
     }
-    assert_eq!(vendor.take_requests().len(), 6, "who was slow once is not asked to be slow again");
+    assert_eq!(vendor.take_requests().len(), 6, "requests are not retried after a timeout");
     let client = client();
     for driver in all_drivers(&"http://127.0.0.2:1/".parse().unwrap()) {
         assert_eq!(source(driver, &client).resolve(&number()).await, Err(LookupError::Unreachable));
@@ -72,11 +72,11 @@ async fn transient_errors_are_retried_once() {
     let good = json(200, VALID_BODY);
     for (first, expected) in [(ScriptedResponse::HangUp, 2), (json(503, ""), 2), (json(502, ""), 2), (json(504, ""), 2)]
     {
-        vendor.respond_with(&[first, good.clone()]);
+        vendor.respond(ANY_PATH, [first, good.clone()]);
         assert_eq!(source(twilio(vendor.url("/")), &client).resolve(&number()).await, network("23410"));
         assert_eq!(vendor.take_requests().len(), expected);
     }
-    vendor.respond_with(&[json(500, ""), good]);
+    vendor.respond(ANY_PATH, [json(500, ""), good]);
     assert_eq!(source(twilio(vendor.url("/")), &client).resolve(&number()).await, Err(LookupError::Refused));
     assert_eq!(vendor.take_requests().len(), 1);
 }
@@ -89,12 +89,12 @@ async fn failing_vendor_opens_the_breaker() {
     let source = HttpHlr::new(config, Arc::clone(&client), clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     let resolve = async || source.resolve(&number()).await;
 
-    vendor.respond_with(&[json(500, "")]);
+    vendor.respond(ANY_PATH, [json(500, "")]);
     for _ in 0..5 {
         assert_eq!(resolve().await, Err(LookupError::Refused));
     }
     assert_eq!(vendor.take_requests().len(), 3);
-    vendor.respond_with(&[json(200, VALID_BODY)]);
+    vendor.respond(ANY_PATH, [json(200, VALID_BODY)]);
     clock.advance(SignedDuration::from_secs(29));
     assert_eq!(resolve().await, Err(LookupError::Refused));
     clock.advance(SignedDuration::from_secs(1));
@@ -103,11 +103,11 @@ async fn failing_vendor_opens_the_breaker() {
 
     // Rejections and `Retry-After` open the breaker immediately.
     for (response, seconds) in
-        [(json(401, ""), 30), (json(402, ""), 30), (ScriptedResponse::Head(429, "retry-after: 90"), 90)]
+        [(json(401, ""), 30), (json(402, ""), 30), (ScriptedResponse::Plain(429, "retry-after: 90\r\n", vec![]), 90)]
     {
-        vendor.respond_with(std::slice::from_ref(&response));
+        vendor.respond(ANY_PATH, [response.clone()]);
         assert_eq!(resolve().await, Err(LookupError::Refused));
-        vendor.respond_with(&[json(200, VALID_BODY)]);
+        vendor.respond(ANY_PATH, [json(200, VALID_BODY)]);
         clock.advance(SignedDuration::from_secs(seconds - 1));
         assert_eq!(resolve().await, Err(LookupError::Refused), "{response:?}");
         clock.advance(SignedDuration::from_secs(1));
@@ -126,7 +126,7 @@ async fn dropped_lookup_counts_as_timeout() {
     for _ in 0..2 {
         assert_eq!(source.resolve(&number()).now_or_never(), None);
     }
-    vendor.respond_with(&[json(200, VALID_BODY)]);
+    vendor.respond(ANY_PATH, [json(200, VALID_BODY)]);
     assert_eq!(source.resolve(&number()).await, Err(LookupError::Timeout));
     clock.advance(SignedDuration::from_secs(30));
     assert_eq!(source.resolve(&number()).await, network("23410"));
@@ -138,7 +138,7 @@ async fn refused_number_does_not_open_the_breaker() {
     let breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
     let config = HlrConfig { known_networks: known(), breaker, ..HlrConfig::new("hlr", infobip(vendor.url("/"))) };
     let source = HttpHlr::new(config, client, clock, Arc::new(SystemEntropy::default())).unwrap();
-    vendor.respond_with(&[json(200, r#"{"results":[{"status":{"groupName":"REJECTED"}}]}"#)]);
+    vendor.respond(ANY_PATH, [json(200, r#"{"results":[{"status":{"groupName":"REJECTED"}}]}"#)]);
     for _ in 0..3 {
         assert_eq!(source.resolve(&number()).await, Err(LookupError::Refused));
     }

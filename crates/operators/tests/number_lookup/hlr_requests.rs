@@ -18,13 +18,13 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{
-    fake_vendor::{FakeVendor, NOW_SECS, RecordedRequest, client, clock, json},
+    fake_vendor::{ANY_PATH, FakeVendor, NOW_SECS, ReceivedRequest, client, clock, json},
     number,
     vendor_configs::{SECRET, all_drivers, generic, hlr_lookups, infobip, rsa, source, twilio, vonage},
 };
 
-async fn capture_request(vendor: &FakeVendor, driver: HlrDriver, client: &Arc<Client>) -> RecordedRequest {
-    vendor.respond_with(&[json(200, "{}")]);
+async fn capture_request(vendor: &FakeVendor, driver: HlrDriver, client: &Arc<Client>) -> ReceivedRequest {
+    vendor.respond(ANY_PATH, [json(200, "{}")]);
     let _ = source(driver, client).resolve(&number()).await;
     let mut request = vendor.take_requests();
     assert_eq!(request.len(), 1);
@@ -37,42 +37,42 @@ async fn capture_request(vendor: &FakeVendor, driver: HlrDriver, client: &Arc<Cl
 async fn requests_follow_each_vendor_format() {
     let (vendor, client) = (FakeVendor::start().await, client());
     let request = capture_request(&vendor, infobip(vendor.url("/")), &client).await;
-    assert_eq!(request.line, "POST /number/1/query");
+    assert_eq!(request.line(), "POST /number/1/query");
     assert_eq!(request.header("authorization"), "App secret of ours");
     assert_eq!(request.header("content-type"), "application/json");
-    assert_eq!(request.body, r#"{"to":["447700900123"]}"#);
+    assert_eq!(request.text(), r#"{"to":["447700900123"]}"#);
 
     let credentials = InfobipCredentials::Basic { user: "user".to_owned(), password: SECRET.into() };
     let basic = HlrDriver::Infobip(Infobip { base_url: vendor.url("/gateway/"), credentials });
     let request = capture_request(&vendor, basic, &client).await;
-    assert_eq!(request.line, "POST /gateway/number/1/query");
+    assert_eq!(request.line(), "POST /gateway/number/1/query");
     assert_eq!(request.header("authorization"), "Basic dXNlcjpzZWNyZXQgb2Ygb3Vycw==");
 
-    // The signatures were made by another program.
+    // Signatures by an independent implementation.
     for (lookup, path, signature) in [
         (HlrLookupKind::Hlr, "/hlr-lookup", "df5f385e17d93ab6e6be665749a96b667adf67bae1e552d87eefe36030a6ccf1"),
         (HlrLookupKind::Mnp, "/mnp-lookup", "edd26a69fe86d8547fc0e3eb12600186a5cf6f629e122598854565a78f5fecf0"),
     ] {
         let request = capture_request(&vendor, hlr_lookups(vendor.url("/api/v2"), lookup), &client).await;
-        assert_eq!(request.line, format!("POST /api/v2{path}"));
+        assert_eq!(request.line(), format!("POST /api/v2{path}"));
         assert_eq!(request.header("x-digest-key"), "key-1");
         assert_eq!(request.header("x-digest-timestamp"), NOW_SECS.to_string());
         assert_eq!(request.header("x-digest-signature"), signature);
-        assert_eq!(request.body, r#"{"msisdn":"+447700900123"}"#);
+        assert_eq!(request.text(), r#"{"msisdn":"+447700900123"}"#);
     }
 
     let request = capture_request(&vendor, twilio(vendor.url("/")), &client).await;
-    assert_eq!(request.line, "GET /v2/PhoneNumbers/+447700900123?Fields=line_type_intelligence");
+    assert_eq!(request.line(), "GET /v2/PhoneNumbers/+447700900123?Fields=line_type_intelligence");
     assert_eq!(request.header("authorization"), "Basic U0sxMjM6c2VjcmV0IG9mIG91cnM=");
-    assert_eq!(request.body, "");
+    assert_eq!(request.text(), "");
 }
 
 #[tokio::test]
 async fn vonage_request_carries_an_application_token() {
     let (vendor, pair) = (FakeVendor::start().await, rsa());
     let request = capture_request(&vendor, vonage(vendor.url("/"), &pair), &client()).await;
-    assert_eq!(request.line, "POST /identity-insights/v1/requests");
-    let body: Value = serde_json::from_str(&request.body).unwrap();
+    assert_eq!(request.line(), "POST /identity-insights/v1/requests");
+    let body: Value = request.json();
     let operation = serde_json::json!({
         "phone_number": "+447700900123", "purpose": "FraudPreventionAndDetection", "insights": { "current_carrier": {} },
     });
@@ -83,7 +83,7 @@ async fn vonage_request_carries_an_application_token() {
     let key =
         DecodingKey::from_rsa_raw_components(n.big_endian_without_leading_zero(), e.big_endian_without_leading_zero());
     let mut validation = Validation::new(jsonwebtoken::Algorithm::RS256);
-    // The clock of these tests stands still.
+    // The tests use a manual clock.
     validation.validate_exp = false;
     let token = request.header("authorization").strip_prefix("Bearer ").unwrap().to_owned();
     let claims = decode::<Value>(&token, &key, &validation).unwrap().claims;
@@ -96,7 +96,7 @@ async fn vonage_request_carries_an_application_token() {
 async fn generic_request_follows_the_configuration() {
     let (vendor, client) = (FakeVendor::start().await, client());
     let request = capture_request(&vendor, HlrDriver::GenericJson(generic(&vendor.url("/"))), &client).await;
-    assert_eq!(request.line, "GET /mnpjson?key=secret&number=%2B447700900123&id=447700900123");
+    assert_eq!(request.line(), "GET /mnpjson?key=secret&number=%2B447700900123&id=447700900123");
     assert_eq!(request.header("authorization"), "Token secret-of-ours");
 
     let posted = |kind: Option<&'static str>, body: &str| {
@@ -116,8 +116,8 @@ async fn generic_request_follows_the_configuration() {
         ),
     ] {
         let request = capture_request(&vendor, posted(kind, template), &client).await;
-        assert!(request.line.starts_with("POST "));
-        assert_eq!((request.header("content-type"), request.body.as_str()), (sent_kind, body));
+        assert!(request.line().starts_with("POST "));
+        assert_eq!((request.header("content-type"), request.text()), (sent_kind, body));
     }
 }
 
@@ -164,7 +164,7 @@ async fn debug_output_masks_secrets() {
         let secrets = [SECRET, "secret-of-ours", "key=secret"];
         assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");
         let source = source(driver, &client);
-        assert_eq!(format!("{source:?}"), format!("HttpHlr {{ name: \"hlr\", driver: \"{name}\", .. }}"));
+        assert_eq!(format!("{source:?}"), format!("HttpHlr(hlr, {name})"));
         assert_eq!(source.name(), "hlr");
     }
 }

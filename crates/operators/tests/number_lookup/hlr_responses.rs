@@ -17,7 +17,7 @@ const INVALID_RESPONSE: LookupOutcome = Err(LookupError::InvalidResponse);
 #[tokio::test]
 async fn infobip_responses_are_parsed() {
     let vendor = FakeVendor::start().await;
-    let said = |codes: Value, ported: bool, group: &str, error: (u32, &str, bool)| {
+    let response_with = |codes: Value, ported: bool, group: &str, error: (u32, &str, bool)| {
         let (id, name, permanent) = error;
         json(
             200,
@@ -32,20 +32,20 @@ async fn infobip_responses_are_parsed() {
     let absent = (27, "EC_ABSENT_SUBSCRIBER", false);
     let unknown = (1, "EC_UNKNOWN_SUBSCRIBER", true);
     let cases = [
-        (said(value!("23410"), false, "DELIVERED", fine), network("23410")),
-        (said(value!("26202"), true, "DELIVERED", fine), network("26202")),
-        (said(value!("262002"), true, "DELIVERED", fine), network("26202")),
-        (said(value!("23410"), false, "UNDELIVERABLE", absent), network("23410")),
-        (said(value!(null), false, "UNDELIVERABLE", absent), NO_DATA),
-        (said(value!("23410"), false, "UNDELIVERABLE", unknown), NO_SUBSCRIBER),
-        (said(value!(null), false, "UNDELIVERABLE", unknown), NO_SUBSCRIBER),
-        (said(value!("23410"), false, "UNDELIVERABLE", (1, "EC_UNKNOWN_SUBSCRIBER", false)), network("23410")),
-        (said(value!(null), false, "UNDELIVERABLE", (9, "EC_ILLEGAL_SUBSCRIBER", true)), NO_DATA),
-        (said(value!(null), false, "UNDELIVERABLE", (34, "EC_SYSTEM_FAILURE", false)), REFUSED),
-        (said(value!(null), false, "REJECTED", fine), REFUSED),
-        (said(value!(""), false, "PENDING", fine), REFUSED),
-        (said(value!("00000"), false, "DELIVERED", fine), NO_DATA),
-        (said(value!("unknown"), false, "DELIVERED", fine), INVALID_RESPONSE),
+        (response_with(value!("23410"), false, "DELIVERED", fine), network("23410")),
+        (response_with(value!("26202"), true, "DELIVERED", fine), network("26202")),
+        (response_with(value!("262002"), true, "DELIVERED", fine), network("26202")),
+        (response_with(value!("23410"), false, "UNDELIVERABLE", absent), network("23410")),
+        (response_with(value!(null), false, "UNDELIVERABLE", absent), NO_DATA),
+        (response_with(value!("23410"), false, "UNDELIVERABLE", unknown), NO_SUBSCRIBER),
+        (response_with(value!(null), false, "UNDELIVERABLE", unknown), NO_SUBSCRIBER),
+        (response_with(value!("23410"), false, "UNDELIVERABLE", (1, "EC_UNKNOWN_SUBSCRIBER", false)), network("23410")),
+        (response_with(value!(null), false, "UNDELIVERABLE", (9, "EC_ILLEGAL_SUBSCRIBER", true)), NO_DATA),
+        (response_with(value!(null), false, "UNDELIVERABLE", (34, "EC_SYSTEM_FAILURE", false)), REFUSED),
+        (response_with(value!(null), false, "REJECTED", fine), REFUSED),
+        (response_with(value!(""), false, "PENDING", fine), REFUSED),
+        (response_with(value!("00000"), false, "DELIVERED", fine), NO_DATA),
+        (response_with(value!("unknown"), false, "DELIVERED", fine), INVALID_RESPONSE),
         (json(200, r#"{"results":[]}"#), INVALID_RESPONSE),
         (json(200, r#"{"results":["23410"]}"#), INVALID_RESPONSE),
         (
@@ -60,7 +60,7 @@ async fn infobip_responses_are_parsed() {
 #[tokio::test]
 async fn hlr_lookups_responses_are_parsed() {
     let (vendor, client) = (FakeVendor::start().await, client());
-    let said = |status: Value, codes: Value, processing: &str| {
+    let response_with = |status: Value, codes: Value, processing: &str| {
         json(
             200,
             &value!({
@@ -71,27 +71,27 @@ async fn hlr_lookups_responses_are_parsed() {
         )
     };
     let cases = [
-        (said(value!("CONNECTED"), value!("23410"), "COMPLETED"), network("23410")),
-        (said(value!("ABSENT"), value!("26202"), "COMPLETED"), network("26202")),
-        (said(value!("ABSENT"), value!(null), "COMPLETED"), NO_DATA),
-        (said(value!("ABSENT"), value!("23"), "COMPLETED"), INVALID_RESPONSE),
-        (said(value!("INVALID_MSISDN"), value!(null), "COMPLETED"), NO_SUBSCRIBER),
-        (said(value!("INVALID_MSISDN"), value!("23410"), "COMPLETED"), NO_SUBSCRIBER),
-        (said(value!("UNDETERMINED"), value!("23410"), "COMPLETED"), REFUSED),
-        (said(value!("CONNECTED"), value!("23410"), "REJECTED"), REFUSED),
-        (said(value!(null), value!(null), "FAILED"), REFUSED),
-        (said(value!(null), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
-        (said(value!("SINGING"), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
-        (said(value!(1), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
+        (response_with(value!("CONNECTED"), value!("23410"), "COMPLETED"), network("23410")),
+        (response_with(value!("ABSENT"), value!("26202"), "COMPLETED"), network("26202")),
+        (response_with(value!("ABSENT"), value!(null), "COMPLETED"), NO_DATA),
+        (response_with(value!("ABSENT"), value!("23"), "COMPLETED"), INVALID_RESPONSE),
+        (response_with(value!("INVALID_MSISDN"), value!(null), "COMPLETED"), NO_SUBSCRIBER),
+        (response_with(value!("INVALID_MSISDN"), value!("23410"), "COMPLETED"), NO_SUBSCRIBER),
+        (response_with(value!("UNDETERMINED"), value!("23410"), "COMPLETED"), REFUSED),
+        (response_with(value!("CONNECTED"), value!("23410"), "REJECTED"), REFUSED),
+        (response_with(value!(null), value!(null), "FAILED"), REFUSED),
+        (response_with(value!(null), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
+        (response_with(value!("SINGING"), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
+        (response_with(value!(1), value!("23410"), "COMPLETED"), INVALID_RESPONSE),
     ];
     assert_results(&vendor, hlr_lookups(vendor.url("/api/v2"), HlrLookupKind::Hlr), &client, &cases).await;
 
-    let said = |status: &str, codes: Value| json(200, &value!({ "query_status": status, "mccmnc": codes }));
+    let response_with = |status: &str, codes: Value| json(200, &value!({ "query_status": status, "mccmnc": codes }));
     let cases = [
-        (said("OK", value!("23410")), network("23410")),
-        (said("OK", value!(null)), NO_DATA),
-        (said("FAILED", value!(null)), REFUSED),
-        (said("CONNECTED", value!("23410")), INVALID_RESPONSE),
+        (response_with("OK", value!("23410")), network("23410")),
+        (response_with("OK", value!(null)), NO_DATA),
+        (response_with("FAILED", value!(null)), REFUSED),
+        (response_with("CONNECTED", value!("23410")), INVALID_RESPONSE),
     ];
     assert_results(&vendor, hlr_lookups(vendor.url("/api/v2"), HlrLookupKind::Mnp), &client, &cases).await;
 }
@@ -99,7 +99,7 @@ async fn hlr_lookups_responses_are_parsed() {
 #[tokio::test]
 async fn twilio_responses_are_parsed() {
     let vendor = FakeVendor::start().await;
-    let said = |valid: Value, line: Value| {
+    let response_with = |valid: Value, line: Value| {
         json(
             200,
             &value!({
@@ -116,22 +116,22 @@ async fn twilio_responses_are_parsed() {
     };
     let fine = value!(null);
     let cases = [
-        (said(value!(true), line(value!("234"), value!("10"), fine.clone())), network("23410")),
-        (said(value!(true), line(value!("310"), value!("260"), fine.clone())), network("310260")),
-        (said(value!(true), line(value!(234), value!(10), fine.clone())), network("23410")),
-        (said(value!(true), line(value!("234"), value!(null), fine.clone())), NO_DATA),
-        (said(value!(true), line(value!("000"), value!("00"), fine.clone())), NO_DATA),
-        (said(value!(true), line(value!("GB"), value!("10"), fine.clone())), INVALID_RESPONSE),
-        (said(value!(true), line(value!("234"), value!({}), fine.clone())), INVALID_RESPONSE),
-        (said(value!(true), line(value!(null), value!(null), fine)), NO_DATA),
-        (said(value!(true), value!(null)), NO_DATA),
-        (said(value!(true), line(value!(null), value!(null), value!(60_620))), NO_DATA),
-        (said(value!(true), line(value!(null), value!(null), value!(60_600))), NO_DATA),
-        (said(value!(true), line(value!(null), value!(null), value!(60_607))), NO_DATA),
-        (said(value!(true), line(value!(null), value!(null), value!(60_601))), REFUSED),
-        (said(value!(false), value!(null)), NO_SUBSCRIBER),
-        (said(value!(null), line(value!("234"), value!("10"), value!(null))), INVALID_RESPONSE),
-        (said(value!("true"), line(value!("234"), value!("10"), value!(null))), INVALID_RESPONSE),
+        (response_with(value!(true), line(value!("234"), value!("10"), fine.clone())), network("23410")),
+        (response_with(value!(true), line(value!("310"), value!("260"), fine.clone())), network("310260")),
+        (response_with(value!(true), line(value!(234), value!(10), fine.clone())), network("23410")),
+        (response_with(value!(true), line(value!("234"), value!(null), fine.clone())), NO_DATA),
+        (response_with(value!(true), line(value!("000"), value!("00"), fine.clone())), NO_DATA),
+        (response_with(value!(true), line(value!("GB"), value!("10"), fine.clone())), INVALID_RESPONSE),
+        (response_with(value!(true), line(value!("234"), value!({}), fine.clone())), INVALID_RESPONSE),
+        (response_with(value!(true), line(value!(null), value!(null), fine)), NO_DATA),
+        (response_with(value!(true), value!(null)), NO_DATA),
+        (response_with(value!(true), line(value!(null), value!(null), value!(60_620))), NO_DATA),
+        (response_with(value!(true), line(value!(null), value!(null), value!(60_600))), NO_DATA),
+        (response_with(value!(true), line(value!(null), value!(null), value!(60_607))), NO_DATA),
+        (response_with(value!(true), line(value!(null), value!(null), value!(60_601))), REFUSED),
+        (response_with(value!(false), value!(null)), NO_SUBSCRIBER),
+        (response_with(value!(null), line(value!("234"), value!("10"), value!(null))), INVALID_RESPONSE),
+        (response_with(value!("true"), line(value!("234"), value!("10"), value!(null))), INVALID_RESPONSE),
         (json(404, r#"{"code":20404,"message":"The requested resource was not found","status":404}"#), NO_DATA),
         (json(404, "not found"), NO_DATA),
     ];
@@ -141,7 +141,7 @@ async fn twilio_responses_are_parsed() {
 #[tokio::test]
 async fn vonage_responses_are_parsed() {
     let vendor = FakeVendor::start().await;
-    let said = |code: &str, network_code: Value| {
+    let response_with = |code: &str, network_code: Value| {
         json(
             200,
             &value!({ "request_id": "1", "insights": { "current_carrier": {
@@ -151,19 +151,19 @@ async fn vonage_responses_are_parsed() {
         )
     };
     let cases = [
-        (said("OK", value!("23410")), network("23410")),
-        (said("OK", value!("310260")), network("310260")),
-        (said("OK", value!(null)), NO_DATA),
-        (said("OK", value!("234-10")), INVALID_RESPONSE),
-        (said("PARTIAL_SUCCESS", value!("23410")), network("23410")),
-        (said("INVALID_NUMBER_FORMAT", value!(null)), NO_SUBSCRIBER),
-        (said("NOT_FOUND", value!(null)), NO_DATA),
-        (said("NO_COVERAGE", value!(null)), NO_DATA),
-        (said("UNSUPPORTED_NETWORK_TYPE", value!(null)), NO_DATA),
-        (said("UNAUTHORIZED", value!(null)), REFUSED),
-        (said("INVALID_PURPOSE", value!(null)), REFUSED),
-        (said("SUPPLIER_ERROR", value!("23410")), REFUSED),
-        (said("INTERNAL_ERROR", value!(null)), REFUSED),
+        (response_with("OK", value!("23410")), network("23410")),
+        (response_with("OK", value!("310260")), network("310260")),
+        (response_with("OK", value!(null)), NO_DATA),
+        (response_with("OK", value!("234-10")), INVALID_RESPONSE),
+        (response_with("PARTIAL_SUCCESS", value!("23410")), network("23410")),
+        (response_with("INVALID_NUMBER_FORMAT", value!(null)), NO_SUBSCRIBER),
+        (response_with("NOT_FOUND", value!(null)), NO_DATA),
+        (response_with("NO_COVERAGE", value!(null)), NO_DATA),
+        (response_with("UNSUPPORTED_NETWORK_TYPE", value!(null)), NO_DATA),
+        (response_with("UNAUTHORIZED", value!(null)), REFUSED),
+        (response_with("INVALID_PURPOSE", value!(null)), REFUSED),
+        (response_with("SUPPLIER_ERROR", value!("23410")), REFUSED),
+        (response_with("INTERNAL_ERROR", value!(null)), REFUSED),
         (json(200, r#"{"insights":{"current_carrier":{"network_code":"23410"}}}"#), INVALID_RESPONSE),
         (json(200, r#"{"insights":{}}"#), INVALID_RESPONSE),
     ];
@@ -173,19 +173,19 @@ async fn vonage_responses_are_parsed() {
 #[tokio::test]
 async fn generic_responses_are_parsed() {
     let (vendor, client) = (FakeVendor::start().await, client());
-    let said = |country: Value, network: Value, code: Value| {
+    let response_with = |country: Value, network: Value, code: Value| {
         json(200, &value!({ "imm": { "mcc": country, "mnc": network, "errcode": code } }))
     };
     let cases = [
-        (said(value!("234"), value!("10"), value!(0)), network("23410")),
-        (said(value!(262), value!(2), value!("0")), network("26202")),
-        (said(value!("234"), value!("10"), value!(27)), network("23410")),
-        (said(value!(null), value!(""), value!(0)), NO_DATA),
-        (said(value!(0), value!(0), value!(0)), NO_DATA),
-        (said(value!("n/a"), value!("n/a"), value!(0)), INVALID_RESPONSE),
-        (said(value!("234"), value!("10"), value!(1)), NO_SUBSCRIBER),
-        (said(value!("234"), value!("10"), value!("INVALID")), NO_SUBSCRIBER),
-        (said(value!("234"), value!("10"), value!(151)), REFUSED),
+        (response_with(value!("234"), value!("10"), value!(0)), network("23410")),
+        (response_with(value!(262), value!(2), value!("0")), network("26202")),
+        (response_with(value!("234"), value!("10"), value!(27)), network("23410")),
+        (response_with(value!(null), value!(""), value!(0)), NO_DATA),
+        (response_with(value!(0), value!(0), value!(0)), NO_DATA),
+        (response_with(value!("n/a"), value!("n/a"), value!(0)), INVALID_RESPONSE),
+        (response_with(value!("234"), value!("10"), value!(1)), NO_SUBSCRIBER),
+        (response_with(value!("234"), value!("10"), value!("INVALID")), NO_SUBSCRIBER),
+        (response_with(value!("234"), value!("10"), value!(151)), REFUSED),
         (json(200, r#"{"imm":{"errcode":27}}"#), NO_DATA),
         (json(200, r#"{"imm":{"errcode":0}}"#), INVALID_RESPONSE),
         (json(200, r#"{"imm":{"mcc":"234","errcode":0}}"#), INVALID_RESPONSE),

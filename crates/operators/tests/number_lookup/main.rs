@@ -1,8 +1,7 @@
-//! Sources that know a number's network, against servers that the tests write.
+//! Number lookup sources against scripted servers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
-mod enum_properties;
 mod enum_records;
 mod enum_servers;
 mod fake_dns;

@@ -161,7 +161,7 @@ async fn enum_errors_fall_back_to_hlr() {
     let directory = directory(RecordStyle::MccMnc, false).await;
     let long_timeout = enum_config(&directory);
     let short_timeout = EnumConfig { timeout: Duration::from_millis(50), ..long_timeout.clone() };
-    for (fault, config, kind, questions) in [
+    for (fault, config, kind, expected_queries) in [
         (EnumFault::Refused, &long_timeout, LookupError::Refused, 2),
         (EnumFault::ServerFailure, &long_timeout, LookupError::Refused, 2),
         (EnumFault::NoResponse, &short_timeout, LookupError::Timeout, 2),
@@ -175,10 +175,10 @@ async fn enum_errors_fall_back_to_hlr() {
             directory.counts().udp_queries - before.udp_queries,
             directory.counts().hlr_requests - before.hlr_requests,
         );
-        assert_eq!((source_results, looked_up), (questions, 1), "{fault:?}");
+        assert_eq!((source_results, looked_up), (expected_queries, 1), "{fault:?}");
     }
 
-    // What does not fit into a datagram comes over TCP, and the HLR is not needed.
+    // Truncated responses are repeated over TCP without a request to the HLR.
     directory.set_fault(DirectoryFault::Enum(EnumFault::Truncated));
     let before = directory.counts();
     let lookup = lookup(&directory, long_timeout, LONG_TIMEOUT);
@@ -205,7 +205,7 @@ async fn lookup_is_unavailable_if_all_sources_fail() {
         let outcomes = vec![Err(LookupError::Refused), Err(kind)];
         assert_eq!(look_up(&lookup, PORTED).await, (outcomes, Err(LookupUnavailable)), "{fault:?}");
     }
-    // And when it works again, they can.
+    // The lookup succeeds after the HLR has recovered.
     directory.clear_faults();
     directory.set_fault(DirectoryFault::Enum(EnumFault::ServerFailure));
     let lookup = lookup(&directory, enum_config(&directory), LONG_TIMEOUT);
@@ -217,8 +217,8 @@ async fn hlr_rejects_a_wrong_secret() {
     use ringtrue_engine::ports::LookupSource as _;
 
     let directory = directory(RecordStyle::MccMnc, false).await;
-    let stranger = vendor_configs::source(hlr(&directory, "Bearer another"), &fake_vendor::client());
+    let wrong_secret = vendor_configs::source(hlr(&directory, "Bearer another"), &fake_vendor::client());
     let number = Msisdn::parse(PORTED, Mode::Live).unwrap();
-    assert_eq!(stranger.resolve(&number).await, Err(LookupError::Refused));
+    assert_eq!(wrong_secret.resolve(&number).await, Err(LookupError::Refused));
     assert_eq!(directory.counts().unauthorized, 1);
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json as value};
 
 use crate::{
     LookupOutcome,
-    fake_vendor::{FakeVendor, NO_BREAKER, RecordedRequest, ScriptedResponse, client, clock, json},
+    fake_vendor::{FakeVendor, NO_BREAKER, ReceivedRequest, ScriptedResponse, client, clock, json},
     known, network, number,
 };
 
@@ -46,7 +46,7 @@ impl TelcoFinderFixture {
 
     async fn with(operation: TelcoFinderOperation, change: impl FnOnce(&mut TelcoFinderConfig)) -> Self {
         let (vendor, clock) = (FakeVendor::start().await, clock());
-        vendor.respond_at(TOKEN, &[token_response("token-1", 300)]);
+        vendor.respond(TOKEN, [token_response("token-1", 300)]);
         let secret = ClientAuthentication::SecretPost("secret of ours".into());
         let (root, token) = (vendor.url("/ogw"), vendor.url(TOKEN));
         let mut config = TelcoFinderConfig::new("finder", root, operation, token, "client-1", secret);
@@ -61,9 +61,9 @@ impl TelcoFinderFixture {
         self.source.resolve(&number()).await
     }
 
-    /// The questions that were asked, without those for tokens.
-    fn questions(&self) -> Vec<RecordedRequest> {
-        self.vendor.take_requests().into_iter().filter(|request| !request.line.ends_with(TOKEN)).collect()
+    /// Received requests without token requests.
+    fn lookup_requests(&self) -> Vec<ReceivedRequest> {
+        self.vendor.take_requests().into_iter().filter(|request| !request.line().ends_with(TOKEN)).collect()
     }
 }
 
@@ -89,15 +89,15 @@ async fn deep_search_follows_an_empty_shallow_search() {
         (SearchDepth::Deep, vec![foreign], vec!["DEEP"], NO_DATA),
     ] {
         let fixture = TelcoFinderFixture::start(search(depth)).await;
-        fixture.vendor.respond_at(SEARCH, &responses);
+        fixture.vendor.respond(SEARCH, responses.clone());
         assert_eq!(fixture.resolve().await, outcome, "{responses:?}");
-        let questions = fixture.questions();
+        let requests = fixture.lookup_requests();
         let body = |mode| value!({ "target": { "phoneNumber": "+447700900123" }, "portabilitySearchMode": mode });
         let expected: Vec<Value> = modes.into_iter().map(body).collect();
-        let sent: Vec<Value> = questions.iter().map(|request| serde_json::from_str(&request.body).unwrap()).collect();
+        let sent: Vec<Value> = requests.iter().map(ringtrue_test_support::http_server::ReceivedRequest::json).collect();
         assert_eq!(sent, expected);
-        for request in questions {
-            assert_eq!(request.line, format!("POST {SEARCH}"), "endpoints in responses are ignored");
+        for request in requests {
+            assert_eq!(request.line(), format!("POST {SEARCH}"), "endpoints in responses are ignored");
             assert_eq!(request.header("authorization"), "Bearer token-1");
         }
     }
@@ -117,54 +117,55 @@ async fn network_id_is_parsed() {
         (json(500, "{}"), Err(LookupError::Refused)),
         (json(429, "{}"), Err(LookupError::Refused)),
         (json(504, "{}"), Err(LookupError::Timeout)),
-        (ScriptedResponse::Head(307, "location: /elsewhere"), Err(LookupError::InvalidResponse)),
+        (ScriptedResponse::Plain(307, "location: /elsewhere\r\n", vec![]), Err(LookupError::InvalidResponse)),
         (ScriptedResponse::HangUp, Err(LookupError::Unreachable)),
     ] {
         let fixture = TelcoFinderFixture::start(TelcoFinderOperation::NetworkId).await;
-        fixture.vendor.respond_at(NETWORK_ID, std::slice::from_ref(&response));
+        fixture.vendor.respond(NETWORK_ID, [response.clone()]);
         assert_eq!(fixture.resolve().await, outcome, "{response:?}");
-        let operation = &fixture.questions()[0];
-        assert_eq!(operation.line, format!("POST {NETWORK_ID}"));
-        assert_eq!(operation.body, r#"{"phoneNumber":"+447700900123"}"#);
+        let request = &fixture.lookup_requests()[0];
+        assert_eq!(request.line(), format!("POST {NETWORK_ID}"));
+        assert_eq!(request.text(), r#"{"phoneNumber":"+447700900123"}"#);
     }
 }
 
 #[tokio::test]
 async fn token_is_cached_until_shortly_before_expiry() {
     let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
-    fixture.vendor.respond_at(
+    fixture.vendor.respond(
         TOKEN,
-        &[token_response("token-1", 300), token_response("token-2", "300"), token_response("token-3", 300)],
+        [token_response("token-1", 300), token_response("token-2", "300"), token_response("token-3", 300)],
     );
-    fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
+    fixture.vendor.respond(SEARCH, [found("op-1")]);
     for (pause, token) in [(0, "token-1"), (239, "token-1"), (1, "token-2"), (239, "token-2"), (1, "token-3")] {
         fixture.clock.advance(SignedDuration::from_secs(pause));
         assert_eq!(fixture.resolve().await, network("23410"));
-        assert_eq!(fixture.questions().last().unwrap().header("authorization"), format!("Bearer {token}"));
+        assert_eq!(fixture.lookup_requests().last().unwrap().header("authorization"), format!("Bearer {token}"));
     }
 }
 
 #[tokio::test]
 async fn rejected_token_is_replaced_once() {
     let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
-    fixture.vendor.respond_at(TOKEN, &[token_response("token-1", 300), token_response("token-2", 300)]);
-    fixture.vendor.respond_at(SEARCH, &[json(401, "{}"), found("op-1")]);
+    fixture.vendor.respond(TOKEN, [token_response("token-1", 300), token_response("token-2", 300)]);
+    fixture.vendor.respond(SEARCH, [json(401, "{}"), found("op-1")]);
     assert_eq!(fixture.resolve().await, network("23410"));
-    let tokens: Vec<_> = fixture.questions().iter().map(|request| request.header("authorization").to_owned()).collect();
+    let tokens: Vec<_> =
+        fixture.lookup_requests().iter().map(|request| request.header("authorization").to_owned()).collect();
     assert_eq!(tokens, ["Bearer token-1", "Bearer token-2"]);
-    fixture.vendor.respond_at(SEARCH, &[json(401, "{}")]);
+    fixture.vendor.respond(SEARCH, [json(401, "{}")]);
     assert_eq!(fixture.resolve().await, Err(LookupError::Refused));
-    assert_eq!(fixture.questions().len(), 2);
+    assert_eq!(fixture.lookup_requests().len(), 2);
 }
 
 #[tokio::test]
 async fn concurrent_lookups_share_a_token() {
     let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
-    fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
+    fixture.vendor.respond(SEARCH, [found("op-1")]);
     let all = futures_util::future::join_all((0..8).map(|_| fixture.resolve())).await;
     assert!(all.iter().all(|outcome| *outcome == network("23410")));
     let request = fixture.vendor.take_requests();
-    assert_eq!(request.iter().filter(|request| request.line.ends_with(TOKEN)).count(), 1);
+    assert_eq!(request.iter().filter(|request| request.line().ends_with(TOKEN)).count(), 1);
 }
 
 #[tokio::test]
@@ -173,7 +174,7 @@ async fn shared_token_error_counts_once() {
         config.breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
     });
     let fixture = fixture.await;
-    fixture.vendor.respond_at(TOKEN, &[json(500, "{}")]);
+    fixture.vendor.respond(TOKEN, [json(500, "{}")]);
     let all = futures_util::future::join_all((0..8).map(|_| fixture.resolve())).await;
     assert!(all.iter().all(|outcome| *outcome == Err(LookupError::Refused)));
     for sent in [1, 1, 0] {
@@ -195,7 +196,7 @@ async fn no_lookup_is_sent_without_a_token() {
         (ScriptedResponse::HangUp, LookupError::Unreachable),
     ] {
         let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
-        fixture.vendor.respond_at(TOKEN, std::slice::from_ref(&response));
+        fixture.vendor.respond(TOKEN, [response.clone()]);
         assert_eq!(fixture.resolve().await, Err(fault), "{response:?}");
         assert_eq!(fixture.vendor.take_requests().len(), 1, "the token request is not retried, and no lookup is sent");
     }
@@ -205,20 +206,20 @@ async fn no_lookup_is_sent_without_a_token() {
 async fn client_authenticates_with_a_signed_assertion() {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     for audience in [Audience::Endpoint, Audience::Issuer] {
-        let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::Es256, "key-1").unwrap();
+        let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::ES256, "key-1").unwrap();
         let fixture = TelcoFinderFixture::with(search(SearchDepth::Shallow), |config| {
             config.client_authentication = ClientAuthentication::PrivateKeyJwt { key, audience };
             config.issuer = "https://issuer.example".to_owned();
         })
         .await;
-        fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
+        fixture.vendor.respond(SEARCH, [found("op-1")]);
         assert_eq!(fixture.resolve().await, network("23410"));
         let form = fixture.vendor.take_requests()[0].form();
         assert_eq!(form["grant_type"], "client_credentials");
         assert_eq!(form["scope"], "telcofinder");
         assert_eq!(form["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
         let mut validation = Validation::new(jsonwebtoken::Algorithm::ES256);
-        // The clock of these tests stands still.
+        // The tests use a manual clock.
         validation.validate_exp = false;
         let expected = match audience {
             Audience::Endpoint => fixture.vendor.url(TOKEN).to_string(),
@@ -247,10 +248,10 @@ async fn invalid_settings_are_rejected() {
     let source = refused(search(SearchDepth::default()), |config| {
         assert_eq!(config.issuer, "https://issuer.example");
     });
-    assert_eq!(format!("{:?}", source.unwrap()), "TelcoFinder { name: \"finder\", .. }");
-    let nobody = TelcoFinderOperation::Search { operators: [].into(), depth: SearchDepth::Deep };
+    assert_eq!(format!("{:?}", source.unwrap()), "TelcoFinder(finder)");
+    let without_operators = TelcoFinderOperation::Search { operators: [].into(), depth: SearchDepth::Deep };
     let why = |outcome: Result<TelcoFinder, Option<TelcoFinderConfigError>>| outcome.err().flatten();
-    assert_eq!(why(refused(nobody, |_| {})), Some(TelcoFinderConfigError::NoOperators));
+    assert_eq!(why(refused(without_operators, |_| {})), Some(TelcoFinderConfigError::NoOperators));
     let no_id: fn(&mut TelcoFinderConfig) = |config| config.client_id.clear();
     assert_eq!(why(refused(TelcoFinderOperation::NetworkId, no_id)), Some(TelcoFinderConfigError::ClientId));
     let no_root: fn(&mut TelcoFinderConfig) = |config| config.root = "data:,x".parse().unwrap();

@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::{
     LookupOutcome,
-    fake_vendor::{FakeVendor, NO_BREAKER, ScriptedResponse, clock},
+    fake_vendor::{ANY_PATH, FakeVendor, NO_BREAKER, ScriptedResponse, clock},
     known, number,
 };
 
@@ -38,7 +38,7 @@ pub fn twilio(base_url: Url) -> HlrDriver {
 }
 
 pub fn vonage(base_url: Url, pair: &KeyPair) -> HlrDriver {
-    let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::Rs256, "key-1").unwrap();
+    let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::RS256, "key-1").unwrap();
     HlrDriver::VonageIdentityInsights(VonageInsights {
         base_url,
         application_id: "0199d2c4-application".to_owned(),
@@ -94,7 +94,7 @@ pub async fn assert_results(
 ) {
     let source = source(driver, client);
     for (response, outcome) in cases {
-        vendor.respond_with(std::slice::from_ref(response));
+        vendor.respond(ANY_PATH, [response.clone()]);
         assert_eq!(source.resolve(&number()).await, *outcome, "{source:?} {response:?}");
     }
 }

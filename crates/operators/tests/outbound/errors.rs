@@ -7,17 +7,14 @@ use std::{
 };
 
 use ringtrue_engine::ports::TransportError;
+use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     time::{Instant, sleep},
 };
 
-use super::{
-    loopback,
-    peer::{Peer, read_request},
-    post,
-};
+use super::{loopback, post, responding};
 
 /// The client's deadline plus slack for a busy machine.
 const MAX_ELAPSED: Duration = Duration::from_secs(4);
@@ -29,7 +26,7 @@ async fn closed_port_and_reset_are_connection_errors() {
     drop(listener);
     assert_eq!(post(&loopback(), &closed).await, Err(TransportError::Connection));
 
-    let reset = Peer::serving("127.0.0.1:0", |stream| async move {
+    let reset = TestServer::start("127.0.0.1:0", |stream, _| async move {
         // Closing with unread bytes sends a reset.
         sleep(Duration::from_millis(50)).await;
         drop(stream);
@@ -41,18 +38,18 @@ async fn closed_port_and_reset_are_connection_errors() {
 
 #[tokio::test]
 async fn silent_peer_times_out() {
-    let peer = Peer::serving("127.0.0.1:0", |stream| async move {
+    let peer = TestServer::start("127.0.0.1:0", |stream, _| async move {
         sleep(Duration::from_mins(1)).await;
         drop(stream);
     })
     .await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     assert_eq!(post(&loopback(), &peer.url("/")).await, Err(TransportError::Timeout));
-    assert!(begun.elapsed() < MAX_ELAPSED);
+    assert!(started_at.elapsed() < MAX_ELAPSED);
 }
 
 async fn drip(mut stream: TcpStream, head: &'static str) {
-    read_request(&mut stream).await;
+    ReceivedRequest::read(&mut stream, &mut vec![]).await;
     let _ = stream.write_all(head.as_bytes()).await;
     while stream.write_all(b"x").await.is_ok() {
         sleep(Duration::from_millis(20)).await;
@@ -61,27 +58,28 @@ async fn drip(mut stream: TcpStream, head: &'static str) {
 
 #[tokio::test]
 async fn drip_feeding_peer_times_out() {
-    let head = Peer::serving("127.0.0.1:0", |stream| drip(stream, "HTTP/1.1 200 OK\r\nx-y: ")).await;
-    let begun = Instant::now();
+    let head = TestServer::start("127.0.0.1:0", |stream, _| drip(stream, "HTTP/1.1 200 OK\r\nx-y: ")).await;
+    let started_at = Instant::now();
     assert_eq!(post(&loopback(), &head.url("/")).await, Err(TransportError::Timeout));
-    assert!(begun.elapsed() < MAX_ELAPSED);
+    assert!(started_at.elapsed() < MAX_ELAPSED);
 
     // The status is known; the body is only for the log.
-    let body = Peer::serving("127.0.0.1:0", |stream| drip(stream, "HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n"));
+    let body =
+        TestServer::start("127.0.0.1:0", |stream, _| drip(stream, "HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n"));
     let body = body.await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     assert_eq!(post(&loopback(), &body.url("/")).await.unwrap().status, 200);
-    assert!(begun.elapsed() < MAX_ELAPSED);
+    assert!(started_at.elapsed() < MAX_ELAPSED);
 }
 
 /// Sends the head, then repeats `piece` while the client reads, and counts the bytes.
-async fn flooding_peer(head: &'static str, piece: &'static str) -> (Peer, Arc<AtomicUsize>) {
+async fn flooding_peer(head: &'static str, piece: &'static str) -> (TestServer, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&taken);
-    let peer = Peer::serving("127.0.0.1:0", move |mut stream| {
+    let peer = TestServer::start("127.0.0.1:0", move |mut stream, _| {
         let counter = Arc::clone(&counter);
         async move {
-            read_request(&mut stream).await;
+            ReceivedRequest::read(&mut stream, &mut vec![]).await;
             let _ = stream.write_all(head.as_bytes()).await;
             let pieces = piece.repeat(100);
             while stream.write_all(pieces.as_bytes()).await.is_ok() {
@@ -104,10 +102,10 @@ async fn endless_body_is_cut_off() {
         "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n",
     ] {
         let (peer, taken) = flooding_peer(head, "0123456789").await;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let response = post(&loopback(), &peer.url("/")).await.unwrap();
         assert_eq!((response.status, response.body.len()), (200, 4 * 1_024));
-        assert!(begun.elapsed() < MAX_ELAPSED);
+        assert!(started_at.elapsed() < MAX_ELAPSED);
         assert!(taken.load(Ordering::SeqCst) < MAX_BYTES_SENT, "{} bytes", taken.load(Ordering::SeqCst));
     }
 }
@@ -126,9 +124,9 @@ async fn endless_headers_are_too_large() {
 #[tokio::test]
 async fn endless_interim_responses_time_out() {
     let (peer, _) = flooding_peer("", "HTTP/1.1 103 Early Hints\r\n\r\n").await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     assert!(post(&loopback(), &peer.url("/")).await.is_err());
-    assert!(begun.elapsed() < MAX_ELAPSED);
+    assert!(started_at.elapsed() < MAX_ELAPSED);
 }
 
 #[tokio::test]
@@ -141,7 +139,7 @@ async fn invalid_http_is_a_protocol_error() {
         b"HTTP/1.1 two hundred\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
     ] {
-        let peer = Peer::responding(response).await;
+        let peer = responding(response).await;
         let outcome = post(&loopback(), &peer.url("/")).await;
         assert_eq!(outcome, Err(TransportError::Protocol), "{}", String::from_utf8_lossy(response));
     }

@@ -1,13 +1,10 @@
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
 use ringtrue_engine::ports::{Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::io::AsyncWriteExt;
 
-use super::{
-    ScriptedResolver, allowing, callback_request,
-    peer::{Peer, read_request},
-    post,
-};
+use super::{ScriptedResolver, allowing, callback_request, post, recording};
 
 /// All of these refer to this machine or its network. Some are rejected when parsed, the others when opened.
 const INTERNAL_HOSTS: [&str; 24] = [
@@ -39,8 +36,8 @@ const INTERNAL_HOSTS: [&str; 24] = [
 
 #[tokio::test]
 async fn internal_addresses_are_never_connected() {
-    let v4 = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
-    let v6 = Peer::serving(&format!("[::1]:{}", v4.port), |stream| async move { drop(stream) }).await;
+    let v4 = TestServer::start("0.0.0.0:0", |stream, _| async move { drop(stream) }).await;
+    let v6 = TestServer::start(&format!("[::1]:{}", v4.port), |stream, _| async move { drop(stream) }).await;
     let strict = Outbound::new(OutboundSettings::default()).unwrap();
     for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
@@ -56,7 +53,7 @@ async fn internal_addresses_are_never_connected() {
 
 #[tokio::test]
 async fn every_resolved_address_is_checked() {
-    let peer = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
+    let peer = TestServer::start("0.0.0.0:0", |stream, _| async move { drop(stream) }).await;
     for inwards in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
         let client =
             Outbound::with_resolver(OutboundSettings::default(), ScriptedResolver::of(&[&[inwards, "127.0.0.2"]]))
@@ -69,8 +66,9 @@ async fn every_resolved_address_is_checked() {
 
 #[tokio::test]
 async fn only_permitted_addresses_are_tried() {
-    let (peer, _requests) = Peer::recording().await;
-    let forbidden = Peer::serving(&format!("127.0.0.2:{}", peer.port), |stream| async move { drop(stream) }).await;
+    let (peer, _requests) = recording().await;
+    let forbidden =
+        TestServer::start(&format!("127.0.0.2:{}", peer.port), |stream, _| async move { drop(stream) }).await;
     let script = ScriptedResolver::of(&[&["127.0.0.2", "10.0.0.1", "127.0.0.3", "127.0.0.1"]]);
     // 127.0.0.3 refuses the connection, so the next one is tried.
     let client = Outbound::with_resolver(allowing(&["127.0.0.1/32", "127.0.0.3/32"]), script).unwrap();
@@ -82,12 +80,13 @@ async fn only_permitted_addresses_are_tried() {
 /// 127.0.0.1 plays the public address.
 #[tokio::test]
 async fn rebound_name_is_blocked() {
-    let public = Peer::serving("127.0.0.1:0", |mut stream| async move {
-        read_request(&mut stream).await;
+    let public = TestServer::start("127.0.0.1:0", |mut stream, _| async move {
+        ReceivedRequest::read(&mut stream, &mut vec![]).await;
         let _ = stream.write_all(b"HTTP/1.1 500 Sorry\r\nconnection: close\r\n\r\n").await;
     })
     .await;
-    let private = Peer::serving(&format!("127.0.0.2:{}", public.port), |stream| async move { drop(stream) }).await;
+    let private =
+        TestServer::start(&format!("127.0.0.2:{}", public.port), |stream, _| async move { drop(stream) }).await;
     let script = ScriptedResolver::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let client = Outbound::with_resolver(allowing(&["127.0.0.1/32"]), script).unwrap();
     let url = format!("http://rebinding.example:{}/", public.port);
@@ -107,7 +106,7 @@ async fn name_without_addresses_is_unresolved() {
 
 #[tokio::test]
 async fn allowed_hosts_are_trusted_and_own_hosts_are_blocked() {
-    let (peer, _requests) = Peer::recording().await;
+    let (peer, _requests) = recording().await;
     let addresses = AddressPolicy {
         allow_hosts: vec!["trusted.example".to_owned()],
         own_hosts: vec![Host::parse("eu.ours.example").unwrap()],

@@ -1,10 +1,9 @@
 //! The guarded client against real sockets: requests, responses, errors and blocked addresses.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod errors;
 mod guard;
-mod peer;
 mod responses;
 mod tls;
 
@@ -20,6 +19,8 @@ use async_trait::async_trait;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
 use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
+use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
+use tokio::{io::AsyncWriteExt, sync::mpsc};
 
 /// Returns its results in order, and repeats the last one.
 #[derive(Debug)]
@@ -72,4 +73,36 @@ fn callback_request(url: &str) -> OutboundRequest {
 
 async fn post(client: &Outbound, url: &str) -> Result<OutboundResponse, TransportError> {
     client.post(callback_request(url)).await
+}
+
+/// Sends the same bytes for every request and keeps the connection open.
+async fn responding(response: impl Into<Vec<u8>>) -> TestServer {
+    let response = Arc::new(response.into());
+    TestServer::start("127.0.0.1:0", move |mut stream, _| {
+        let response = Arc::clone(&response);
+        async move {
+            let mut buffer = vec![];
+            while ReceivedRequest::read(&mut stream, &mut buffer).await.is_some()
+                && stream.write_all(&response).await.is_ok()
+            {}
+        }
+    })
+    .await
+}
+
+/// Responds with 200 and returns the received requests.
+async fn recording() -> (TestServer, mpsc::UnboundedReceiver<ReceivedRequest>) {
+    let (sender, requests) = mpsc::unbounded_channel();
+    let server = TestServer::start("127.0.0.1:0", move |mut stream, _| {
+        let sender = sender.clone();
+        async move {
+            let mut buffer = vec![];
+            while let Some(request) = ReceivedRequest::read(&mut stream, &mut buffer).await {
+                sender.send(request).unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            }
+        }
+    })
+    .await;
+    (server, requests)
 }

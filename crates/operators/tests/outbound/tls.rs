@@ -3,19 +3,20 @@ use std::{fs, path::PathBuf, sync::Arc};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use ringtrue_engine::ports::{ManualClock, TransportError};
 use ringtrue_operators::outbound::{CertificateClock, Outbound, OutboundSettings, TlsConfigError};
+use ringtrue_test_support::http_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer},
 };
 
-use super::{ScriptedResolver, allowing, peer::Peer, post};
+use super::{ScriptedResolver, allowing, post};
 
 /// A certificate authority, and a callback receiver with a certificate from it.
 struct TlsFixture {
     _folder: tempfile::TempDir,
     authority: PathBuf,
-    receiver: Peer,
+    receiver: TestServer,
 }
 
 impl TlsFixture {
@@ -38,7 +39,7 @@ impl TlsFixture {
             .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let receiver = Peer::serving("127.0.0.1:0", move |stream| {
+        let receiver = TestServer::start("127.0.0.1:0", move |stream, _| {
             let acceptor = acceptor.clone();
             async move {
                 let Ok(mut stream) = acceptor.accept(stream).await else { return };
@@ -78,7 +79,7 @@ async fn untrusted_or_mismatched_certificate_is_rejected() {
     assert_eq!(post(&fixture.client(false), &fixture.url("receiver.example")).await, Err(TransportError::Tls));
     assert_eq!(post(&fixture.client(true), &fixture.url("other.example")).await, Err(TransportError::Tls));
 
-    let plain = Peer::serving("127.0.0.1:0", |mut stream| async move {
+    let plain = TestServer::start("127.0.0.1:0", |mut stream, _| async move {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     })
     .await;

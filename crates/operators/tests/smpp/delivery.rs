@@ -5,7 +5,7 @@ use ringtrue_domain::{
 };
 use ringtrue_operators::smpp::{DefaultAlphabet, PartOrder, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
 use ringtrue_sandbox::smsc::{
-    Account, Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript, Sms, Smsc, SmscConfig,
+    Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript, QueueAccount, Sms, Smsc, SmscConfig,
 };
 use ringtrue_smpp::{
     pdu::{Address, CommandStatus, Npi, ShortMessage, Ton},
@@ -17,17 +17,16 @@ use tokio::{
 };
 
 use crate::{
-    Fixture, HANDSET, SECOND, SERVICE, Sandbox,
-    manual_smsc::{ManualSmsc, header, part, sms},
-    number,
+    Fixture, HANDSET, SECOND, SERVICE, Sandbox, number,
+    peers::{ManualSmsc, header, part, sms},
 };
 
 #[tokio::test(start_paused = true)]
 async fn sms_reaches_the_inbox_and_is_acknowledged() {
     let sandbox = Sandbox::start().await;
     sandbox.fixture.clock.advance(SignedDuration::from_secs(7));
-    let ticket = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     let expected = InboundSms {
         origin: SmsOrigin::Operator,
         connector: "test".into(),
@@ -40,7 +39,7 @@ async fn sms_reaches_the_inbox_and_is_acknowledged() {
     assert_eq!((sandbox.fixture.count(SmppOutcome::Received), sandbox.fixture.count(SmppOutcome::Concluded)), (1, 1));
 }
 
-/// The simulated message centre sends the project id in a TLV; the SMS reaches only that project.
+/// The simulated SMSC sends the project id in a TLV; the SMS reaches only that project.
 #[tokio::test(start_paused = true)]
 async fn simulated_sms_belongs_to_its_project() {
     const TAG: TlvTag = TlvTag(0x1400);
@@ -49,12 +48,12 @@ async fn simulated_sms_belongs_to_its_project() {
     let config = Fixture::config(smsc.address().port());
     let project_scope = ProjectScope::SandboxProject { tag: TAG };
     let _connector = fixture.start(SmppConfig { project_scope, part_order: PartOrder::OneByOne, ..config });
-    let [one, two] = [1_u128, 2].map(|id| Account { id, group: 7 });
+    let [one, two] = [1_u128, 2].map(|id| QueueAccount { id, group: 7 });
     let sms = |text: &str, behaviour| Sms::new(HANDSET, SERVICE, text).with_faults(behaviour);
     let whole = || sms("VERIFY 4F7K2Q", FaultScript::new());
     // References wrap after 256 SMS, so two SMS from one number share a reference.
     let first_part = |text: &str| sms(text, FaultScript::new().split_into(2).without_part(2));
-    let origin = |account: Account| SmsOrigin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
+    let origin = |account: QueueAccount| SmsOrigin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
 
     smsc.send(first_part("lost1lost2").with_account(one)).unwrap().wait_for_outcome().await;
     for turn in 0..256 {
@@ -69,7 +68,7 @@ async fn simulated_sms_belongs_to_its_project() {
     assert_eq!(received.len(), 256);
     let alternate = [origin(one), origin(two)].into_iter().cycle();
     assert!(received.iter().zip(alternate).all(|(sms, origin)| sms.origin == origin));
-    assert_eq!(received[255].text, "abcdefghij", "no part of another project's SMS is in it");
+    assert_eq!(received[255].text, "abcdefghij", "parts of different projects are not mixed");
 
     assert_eq!(smsc.send(whole()).unwrap().wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     assert_eq!((fixture.inbox.received().len(), fixture.count(SmppOutcome::NotAnSms)), (256, 1), "no project TLV");
@@ -80,9 +79,9 @@ async fn packed_septets_are_decoded_if_configured() {
     fn packed(text: &str, fill_bits: usize) -> Vec<u8> {
         let septets = gsm::encode(text).unwrap();
         let mut octets = vec![0; (fill_bits + septets.len() * 7).div_ceil(8)];
-        for (place, septet) in septets.into_iter().enumerate() {
+        for (index, septet) in septets.into_iter().enumerate() {
             for bit in (0..7).filter(|bit| septet >> bit & 1 == 1) {
-                let at = fill_bits + place * 7 + bit;
+                let at = fill_bits + index * 7 + bit;
                 octets[at / 8] |= 1 << (at % 8);
             }
         }
@@ -164,8 +163,8 @@ async fn data_sm_and_message_payload_are_received() {
 #[tokio::test(start_paused = true)]
 async fn receipts_are_acknowledged_and_dropped() {
     let sandbox = Sandbox::start().await;
-    let ticket = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().as_delivery_receipt());
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().as_delivery_receipt());
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     assert!(sandbox.fixture.inbox.received().is_empty());
     assert_eq!(sandbox.fixture.count(SmppOutcome::NotAnSms), 1);
 }
@@ -220,8 +219,8 @@ async fn sender_without_a_number_is_unattributed() {
 async fn sms_to_another_number_is_acknowledged_and_dropped() {
     let sandbox = Sandbox::start().await;
     for to in ["+447700900998", "+12015550123"] {
-        let ticket = sandbox.smsc.send(Sms::new(HANDSET, to, "hello")).unwrap();
-        assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+        let delivery = sandbox.smsc.send(Sms::new(HANDSET, to, "hello")).unwrap();
+        assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     }
     assert!(sandbox.fixture.inbox.received().is_empty());
     assert_eq!(sandbox.fixture.count(SmppOutcome::OtherReceiver), 2);
@@ -234,13 +233,13 @@ async fn sms_to_another_number_is_acknowledged_and_dropped() {
 async fn failed_sms_is_resent() {
     let sandbox = Sandbox::start().await;
     sandbox.fixture.inbox.fail_next(2);
-    let ticket = sandbox.send("hello", FaultScript::new());
+    let delivery = sandbox.send("hello", FaultScript::new());
     for failures in 1..=2 {
         sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == failures).await;
         assert!(sandbox.fixture.inbox.texts().is_empty());
         advance(SECOND).await;
     }
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     assert_eq!(sandbox.fixture.inbox.texts(), ["hello"]);
     assert_eq!(sandbox.fixture.count(SmppOutcome::TemporaryError), 2);
 }

@@ -1,17 +1,14 @@
-//! The SMPP connector over loopback sockets, with the sandbox's message centre or one controlled by the test.
+//! The SMPP connector over loopback sockets, with the sandbox's SMSC or one controlled by the test.
 //!
 //! Time is paused; tests advance it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod delivery;
 mod health;
-mod inbox;
-mod manual_smsc;
 mod parts;
+mod peers;
 mod reconnect;
-mod shutdown;
-mod tls;
 
 use std::{
     sync::{
@@ -35,7 +32,7 @@ use ringtrue_operators::smpp::{PartOrder, SmppConfig, SmppConnector, SmppCounter
 use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};
 use tokio::task::spawn_blocking;
 
-use self::inbox::FakeInbox;
+use self::peers::FakeInbox;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+447700900001";
@@ -128,7 +125,7 @@ impl Fixture {
     }
 }
 
-/// A fixture with the sandbox's message centre.
+/// A fixture with the sandbox's SMSC.
 struct Sandbox {
     fixture: Fixture,
     smsc: Smsc,
@@ -144,7 +141,7 @@ impl Sandbox {
         let fixture = Fixture::new();
         let smsc = Smsc::start(SmscConfig::default()).await.unwrap();
         let config = Fixture::config(smsc.address().port());
-        // This message centre sends parts sequentially.
+        // This SMSC sends parts sequentially.
         let config = change(SmppConfig { part_order: PartOrder::OneByOne, ..config });
         let binds = config.binds;
         let connector = fixture.start(config);

@@ -5,14 +5,13 @@ use ringtrue_smpp::pdu::{Address, CommandStatus};
 use tokio::time::advance;
 
 use crate::{
-    Fixture, HANDSET, SECOND, Sandbox,
-    manual_smsc::{Bound, ManualSmsc, part},
-    number,
+    Fixture, HANDSET, SECOND, Sandbox, number,
+    peers::{Bound, ManualSmsc, part},
 };
 
 const RESEND: CommandStatus = CommandStatus::RECEIVER_TEMPORARY_ERROR;
 
-/// A message centre that sends parts in parallel over two binds.
+/// An SMSC that sends parts in parallel over two binds.
 struct ParallelParts {
     fixture: Fixture,
     one: Bound,
@@ -87,7 +86,7 @@ async fn lone_part_is_rejected_once_then_acknowledged_early() {
     peer.wait_received(1).await;
     advance(4 * SECOND).await;
     assert_eq!(first.await.unwrap(), RESEND);
-    // Resent without the others: the message centre waits for its acknowledgement.
+    // Resent without the others: the SMSC waits for its acknowledgement.
     assert_eq!(peer.other.deliver(part(7, 3, 1, "one ")).await, CommandStatus::OK);
     assert_eq!(peer.one.deliver(part(7, 3, 2, "two ")).await, CommandStatus::OK);
     assert_eq!(peer.fixture.count(SmppOutcome::PartAcknowledgedEarly), 2);
@@ -151,7 +150,7 @@ async fn incomplete_sms_do_not_block_others() {
     peer.wait_received(2).await;
     // Half of the window is waiting: another part is rejected, a complete SMS is accepted.
     assert_eq!(peer.one.deliver(from(12, part(1, 2, 1, "a"))).await, RESEND);
-    assert_eq!(peer.one.deliver(crate::manual_smsc::sms("whole")).await, CommandStatus::OK);
+    assert_eq!(peer.one.deliver(crate::peers::sms("whole")).await, CommandStatus::OK);
     assert!(held.iter().all(|response| !response.is_finished()));
 }
 
@@ -191,12 +190,12 @@ async fn sequential_parts_are_joined_in_every_encoding() {
 #[tokio::test(start_paused = true)]
 async fn sequential_parts_are_joined_without_configuration() {
     let sandbox = Sandbox::with(|config| SmppConfig { part_order: PartOrder::Together, ..config }).await;
-    let ticket = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().split_into(3));
+    let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().split_into(3));
     sandbox.fixture.wait_for_count(SmppOutcome::Received, 1).await;
     advance(4 * SECOND).await;
     sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == 1).await;
     advance(SECOND).await;
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     assert_eq!(sandbox.fixture.inbox.texts(), ["VERIFY 4F7K2Q"]);
     assert_eq!(sandbox.smsc.counts().failed_attempts, 1);
 }
@@ -204,8 +203,8 @@ async fn sequential_parts_are_joined_without_configuration() {
 #[tokio::test(start_paused = true)]
 async fn sms_with_a_lost_part_is_not_delivered() {
     let sandbox = Sandbox::start().await;
-    let ticket = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().split_into(3).without_part(2));
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new().split_into(3).without_part(2));
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     advance(301 * SECOND).await;
     sandbox.fixture.wait_for_count(SmppOutcome::PartsMissing, 1).await;
     assert!(sandbox.fixture.inbox.texts().is_empty());

@@ -1,11 +1,21 @@
-use ringtrue_operators::smpp::{BindDirection, InterfaceVersion, SmppConfig, SmppOutcome};
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use ringtrue_operators::smpp::{BindDirection, InterfaceVersion, SmppConfig, SmppOutcome, SmppTls};
 use ringtrue_sandbox::smsc::{DeliveryOutcome, FaultScript};
 use ringtrue_smpp::pdu::{BindMode, CommandStatus, VERSION_3_4, VERSION_5_0};
 use tokio::{io::AsyncReadExt, time::advance};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ClientConfig, RootCertStore, ServerConfig,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    },
+};
 
 use crate::{
     Fixture, SECOND, Sandbox,
-    manual_smsc::{ManualSmsc, part, sms},
+    peers::{ManualSmsc, accept_bind, part, sms},
 };
 
 #[tokio::test(start_paused = true)]
@@ -31,11 +41,11 @@ async fn bind_request_carries_the_configuration() {
 #[tokio::test(start_paused = true)]
 async fn lost_link_is_reconnected_and_unacknowledged_sms_is_resent() {
     let sandbox = Sandbox::start().await;
-    let ticket = sandbox.send("hello", FaultScript::new().dropping_connections(1));
+    let delivery = sandbox.send("hello", FaultScript::new().dropping_connections(1));
     sandbox.connector.wait_until(|status| status.last_error.is_some()).await;
     sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == 1 && counts.binds == 0).await;
     advance(SECOND).await;
-    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     // Deduplication is the store's task.
     assert_eq!(sandbox.fixture.inbox.texts(), ["hello", "hello"]);
     assert_eq!(sandbox.connector.status().binds_up, 1);
@@ -84,7 +94,7 @@ async fn stays_pending<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_message_centre_is_disconnected() {
+async fn silent_smsc_is_disconnected() {
     let fixture = Fixture::new();
     let smsc = ManualSmsc::start().await;
     let connector = fixture.start(Fixture::config(smsc.port()));
@@ -126,7 +136,7 @@ async fn waiting_parts_do_not_delay_the_next_bind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unbind_by_the_message_centre_is_followed_by_a_new_bind() {
+async fn unbind_by_the_smsc_is_followed_by_a_new_bind() {
     let fixture = Fixture::new();
     let smsc = ManualSmsc::start().await;
     let connector = fixture.start(Fixture::config(smsc.port()));
@@ -134,4 +144,46 @@ async fn unbind_by_the_message_centre_is_followed_by_a_new_bind() {
     connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
     advance(SECOND).await;
     assert_eq!(smsc.bind().await.deliver(sms("hello")).await, CommandStatus::OK);
+}
+
+fn certificate() -> (CertificateDer<'static>, TlsAcceptor) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["smsc.test".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let server = ServerConfig::builder().with_no_client_auth();
+    let server = server.with_single_cert(vec![cert.der().clone()], key).unwrap();
+    (cert.der().clone(), TlsAcceptor::from(Arc::new(server)))
+}
+
+fn tls_trusting(certificate: CertificateDer<'static>, name: &'static str) -> SmppTls {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    SmppTls { config: Arc::new(config), server_name: name.try_into().unwrap() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_are_received_over_tls() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
+    let (certificate, acceptor) = certificate();
+    let tls = Some(tls_trusting(certificate, "smsc.test"));
+    let connector = fixture.start(SmppConfig { tls, ..Fixture::config(smsc.port()) });
+    let bound = accept_bind(acceptor.accept(smsc.connection().await).await.unwrap()).await;
+    assert_eq!(bound.deliver(sms("VERIFY 4F7K2Q")).await, CommandStatus::OK);
+    assert_eq!(fixture.inbox.texts(), ["VERIFY 4F7K2Q"]);
+    connector.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn untrusted_or_mismatched_certificate_is_rejected() {
+    let (trusted, acceptor) = certificate();
+    let (other, _) = certificate();
+    for tls in [tls_trusting(trusted, "other.test"), tls_trusting(other, "smsc.test")] {
+        let fixture = Fixture::new();
+        let smsc = ManualSmsc::start().await;
+        let connector = fixture.start(SmppConfig { tls: Some(tls), ..Fixture::config(smsc.port()) });
+        assert!(acceptor.accept(smsc.connection().await).await.is_err());
+        let status = connector.wait_until(|status| status.last_error.is_some()).await;
+        assert!(status.last_error.unwrap().message.starts_with("TLS handshake failed"));
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     fixture::{NOON, PHONE, RECEIVER, TestRequest, WebhookFixture},
     vendors::{SECRET, by_name, sinch_signed},
-    vonage::{as_str_pairs, vonage, vonage_signed},
+    vendors::{as_str_pairs, vonage, vonage_signed},
 };
 
 const METHOD: SigMethod = SigMethod::HmacSha256;
@@ -112,7 +112,7 @@ async fn binary_messages_are_decoded_as_text() {
     });
     assert_eq!(fixture.send(&sinch_signed(&body, "n1", NOON)).await.status, StatusCode::OK);
 
-    let door_of_vonage = WebhookFixture::new(vonage(METHOD, SECRET));
+    let vonage_webhook = WebhookFixture::new(vonage(METHOD, SECRET));
     let fields = vonage_signed(
         METHOD,
         &[
@@ -126,6 +126,6 @@ async fn binary_messages_are_decoded_as_text() {
         ],
     );
     let request = TestRequest::form(&as_str_pairs(&fields));
-    assert_eq!(door_of_vonage.send(&request).await.status, StatusCode::OK);
-    assert_eq!((fixture.texts(), door_of_vonage.texts()), (vec!["VERIFY 1".to_owned()], vec!["VERIFY".to_owned()]));
+    assert_eq!(vonage_webhook.send(&request).await.status, StatusCode::OK);
+    assert_eq!((fixture.texts(), vonage_webhook.texts()), (vec!["VERIFY 1".to_owned()], vec!["VERIFY".to_owned()]));
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
+use proptest::prelude::*;
 use ringtrue_domain::reverse_sms::SmsSender;
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, Infobip, Jasmin, Kannel, MessageBird, Plivo, Sinch, Telnyx, Twilio, Vonage, WebhookDriver,
     WebhookOutcome, WebhookResponse,
 };
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 
 use crate::{
     fixture::{PHONE, RECEIVER, TestRequest, TestSms, WebhookFixture, number, restricted},
@@ -183,10 +185,10 @@ async fn wrong_secret_is_rejected() {
 /// Variants with one flipped bit, at every position that the signature covers.
 fn modified(vendor: &Vendor, request: &TestRequest) -> Vec<TestRequest> {
     let mut modified = vec![];
-    for place in 0..request.headers.len() {
-        for at in 0..request.headers[place].1.len() {
+    for index in 0..request.headers.len() {
+        for at in 0..request.headers[index].1.len() {
             let mut request = request.clone();
-            let (name, value) = &mut request.headers[place];
+            let (name, value) = &mut request.headers[index];
             let mut octets = std::mem::take(value).into_bytes();
             octets[at] ^= 1;
             *value = String::from_utf8(octets).unwrap();
@@ -269,19 +271,19 @@ async fn oversized_and_malformed_requests_are_rejected() {
         let long = (vendor.build)(&TestSms { text: &huge, ..TestSms::DEFAULT });
         let garbage = TestRequest { body: b"\xFF\x00{]&=%".to_vec(), ..good.clone() };
         let patched = TestRequest { method: http::Method::PATCH, ..good.clone() };
-        for (what, request) in [("long", long), ("garbage", garbage), ("patched", patched)] {
-            if what == "garbage" && (good.body.is_empty() || vendor.name == "kannel by POST") {
+        for (case, request) in [("long", long), ("garbage", garbage), ("patched", patched)] {
+            if case == "garbage" && (good.body.is_empty() || vendor.name == "kannel by POST") {
                 continue;
             }
             let fixture = fixture(vendor);
             let reply = fixture.send(&request).await;
-            assert!(fixture.texts().is_empty(), "{} {what}", vendor.name);
+            assert!(fixture.texts().is_empty(), "{} {case}", vendor.name);
             if vendor.acknowledges_malformed {
-                assert_eq!(reply, acknowledgement(vendor), "{} {what}", vendor.name);
-                assert_eq!(fixture.count(WebhookOutcome::Malformed), 1, "{} {what}", vendor.name);
+                assert_eq!(reply, acknowledgement(vendor), "{} {case}", vendor.name);
+                assert_eq!(fixture.count(WebhookOutcome::Malformed), 1, "{} {case}", vendor.name);
             } else {
                 let refusals = [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN];
-                assert!(refusals.contains(&reply.status), "{} {what}", vendor.name);
+                assert!(refusals.contains(&reply.status), "{} {case}", vendor.name);
             }
         }
     }
@@ -323,6 +325,43 @@ async fn wrong_path_secret_is_rejected() {
                 "{}",
                 vendor.name
             );
+        }
+    }
+}
+
+fn arbitrary_request() -> impl Strategy<Value = (Vec<u8>, String, String, usize)> {
+    let json = r#"\{("[a-zA-Z_/]{1,12}":("[^"\\]{0,20}"|[0-9]{1,9}|null|\[\]|\{\}),?){0,6}\}?"#;
+    let form = "([A-Za-z-]{1,12}=[ -~]{0,20}&?){0,8}";
+    let body = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..300),
+        json.prop_map(String::into_bytes),
+        form.prop_map(String::into_bytes),
+    ];
+    (body, "[ -~]{0,80}", "[!-~]{0,60}", 0..4_usize)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn arbitrary_requests_do_not_panic_and_are_rejected((body, query, value, kind) in arbitrary_request()) {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for vendor in VENDORS {
+            let fixture = WebhookFixture::new((vendor.config)(SECRET));
+            let mut request = (vendor.build)(&TestSms::DEFAULT);
+            request.body.clone_from(&body);
+            let path = request.path_and_query.split('?').next().unwrap().to_owned();
+            request.path_and_query = format!("{path}?{query}");
+            request.method = if kind % 2 == 0 { Method::POST } else { Method::GET };
+            if kind / 2 == 0 {
+                for (_, header) in request.headers.iter_mut().skip(1) {
+                    header.clone_from(&value);
+                }
+            }
+            let reply = runtime.block_on(fixture.send(&request));
+            prop_assert!(reply.status.as_u16() < 500);
+            let is_signed = !matches!(vendor.signed_part, SignedPart::Nothing | SignedPart::UrlOnly);
+            prop_assert!(!is_signed || fixture.texts().is_empty(), "{}", vendor.name);
         }
     }
 }

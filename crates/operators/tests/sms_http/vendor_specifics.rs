@@ -8,8 +8,7 @@ use serde_json::json;
 
 use crate::{
     fixture::{NOON, PHONE, RECEIVER, TestRequest, TestSms, WebhookFixture, number, restricted},
-    vendors::{SECRET, by_name, sinch_signed},
-    vonage::{as_str_pairs, vonage, vonage_bearer, vonage_messages, vonage_signed},
+    vendors::{SECRET, as_str_pairs, by_name, sinch_signed, vonage, vonage_bearer, vonage_messages, vonage_signed},
 };
 
 #[tokio::test]

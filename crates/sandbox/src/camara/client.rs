@@ -1,21 +1,22 @@
-//! Registered OAuth clients.
-
-use std::fmt;
+//! Registered OAuth clients and their scopes.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::{
-    jose::{InvalidJwk, JwkSet},
-    scope::Scope,
+    jose::{ClientKeys, InvalidJwk},
+    message::{OAuthError, OAuthErrorCode},
 };
 
 /// A registered client. Authenticates by secret or by `private_key_jwt`.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("OAuthClient({id}, {scopes:?})")]
 pub struct OAuthClient {
     pub(super) id: String,
     secret: Option<String>,
-    pub(super) keys: JwkSet,
+    pub(super) keys: ClientKeys,
     redirect_uris: Vec<String>,
     pub(super) scopes: Vec<Scope>,
 }
@@ -26,9 +27,9 @@ impl OAuthClient {
         Self {
             id: id.into(),
             secret: None,
-            keys: JwkSet::default(),
+            keys: ClientKeys::default(),
             redirect_uris: vec![],
-            scopes: Scope::ALL.to_vec(),
+            scopes: Scope::VARIANTS.to_vec(),
         }
     }
 
@@ -39,7 +40,7 @@ impl OAuthClient {
 
     /// Public keys: a JWK or a JWK set.
     pub fn with_keys(self, keys: &Value) -> Result<Self, InvalidJwk> {
-        Ok(Self { keys: JwkSet::parse(keys)?, ..self })
+        Ok(Self { keys: ClientKeys::parse(keys)?, ..self })
     }
 
     /// Adds a `redirect_uri`, which is compared exactly.
@@ -63,8 +64,132 @@ impl OAuthClient {
     }
 }
 
-impl fmt::Debug for OAuthClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthClient").field("id", &self.id).field("scopes", &self.scopes).finish_non_exhaustive()
+/// An API scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr, VariantArray)]
+pub enum Scope {
+    #[strum(serialize = "number-verification:verify")]
+    VerifyNumber,
+    #[strum(serialize = "number-verification:device-phone-number:read")]
+    ReadDeviceNumber,
+    /// For both operations of SIM Swap.
+    #[strum(serialize = "sim-swap")]
+    SimSwap,
+    #[strum(serialize = "sim-swap:check")]
+    CheckSimSwap,
+    #[strum(serialize = "sim-swap:retrieve-date")]
+    RetrieveSimSwapDate,
+}
+
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Tokens with such a scope are single-use.
+    fn is_number_verification(self) -> bool {
+        matches!(self, Self::VerifyNumber | Self::ReadDeviceNumber)
+    }
+}
+
+/// A validated `scope` parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Scopes {
+    /// Text of the parameter, echoed in the token response.
+    written: String,
+    openid: bool,
+    apis: Vec<Scope>,
+}
+
+impl Scopes {
+    /// Parses `openid dpv:Purpose scope scope` and the variant `dpv:Purpose#scope` of some operators.
+    pub(super) fn parse(written: &str, allowed: &[Scope]) -> Result<Self, OAuthError> {
+        let mut openid = false;
+        let mut apis = vec![];
+        let mut purpose = None;
+        for word in written.split(' ').filter(|word| !word.is_empty()) {
+            let mut name = Some(word);
+            if let Some(rest) = word.strip_prefix("dpv:") {
+                let (value, scope) = rest.split_once('#').map_or((rest, None), |(value, scope)| (value, Some(scope)));
+                if value.is_empty() || purpose.is_some_and(|known| known != value) {
+                    return Err(invalid("exactly one purpose (dpv:) is required"));
+                }
+                purpose = Some(value);
+                name = scope;
+            }
+            match name {
+                None => {}
+                Some("openid") => openid = true,
+                Some(name) => match allowed.iter().find(|scope| scope.as_str() == name) {
+                    Some(scope) if apis.contains(scope) => {}
+                    Some(scope) => apis.push(*scope),
+                    None => return Err(invalid("unknown scope, or not allowed for this client")),
+                },
+            }
+        }
+        if purpose.is_none() {
+            return Err(invalid("exactly one purpose (dpv:) is required"));
+        }
+        Ok(Self { written: written.to_owned(), openid, apis })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.written
+    }
+
+    pub(super) fn includes_openid(&self) -> bool {
+        self.openid
+    }
+
+    pub(super) fn includes_any(&self, scopes: &[Scope]) -> bool {
+        self.apis.iter().any(|scope| scopes.contains(scope))
+    }
+
+    pub(super) fn is_only(&self, scope: Scope) -> bool {
+        self.apis == [scope]
+    }
+
+    pub(super) fn require_single_use_token(&self) -> bool {
+        self.apis.iter().any(|scope| scope.is_number_verification())
+    }
+}
+
+fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(OAuthErrorCode::InvalidScope, description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOWED: &[Scope] = &[Scope::VerifyNumber, Scope::SimSwap];
+
+    #[test]
+    fn both_scope_styles_are_parsed() {
+        for (written, openid, apis) in [
+            ("openid dpv:FraudPreventionAndDetection number-verification:verify", true, vec![Scope::VerifyNumber]),
+            ("dpv:FraudPreventionAndDetection#number-verification:verify", false, vec![Scope::VerifyNumber]),
+            ("dpv:A#sim-swap dpv:A#number-verification:verify", false, vec![Scope::SimSwap, Scope::VerifyNumber]),
+            ("dpv:A sim-swap  sim-swap", false, vec![Scope::SimSwap]),
+            ("openid dpv:A", true, vec![]),
+        ] {
+            let expected = Scopes { written: written.into(), openid, apis };
+            assert_eq!(Scopes::parse(written, ALLOWED).unwrap(), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn invalid_scopes_are_rejected() {
+        for written in [
+            "",
+            "openid sim-swap",
+            "dpv: sim-swap",
+            "dpv:A dpv:B sim-swap",
+            "dpv:A#sim-swap dpv:B#number-verification:verify",
+            "dpv:A sim-swap:check",
+            "dpv:A unheard-of",
+            "dpv:A#",
+        ] {
+            assert_eq!(Scopes::parse(written, ALLOWED).unwrap_err().code, OAuthErrorCode::InvalidScope, "{written}");
+        }
     }
 }

@@ -17,45 +17,42 @@
 
 mod api;
 mod client;
-mod clock;
 mod endpoint;
-mod expiring_map;
-mod fault;
-mod http;
 mod jose;
-mod observer;
+mod message;
 mod openid;
-mod routes;
-mod scope;
-mod sealer;
+mod server;
 mod sim;
 mod store;
 
 use std::{
-    fmt, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use aws_lc_rs::{error::Unspecified, hmac, rand};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    client::OAuthClient,
-    clock::Clock,
-    endpoint::Endpoint,
-    fault::EndpointFault,
+    client::{OAuthClient, Scope},
+    endpoint::{Endpoint, EndpointFault, RecordedRequest},
     jose::InvalidJwk,
-    observer::RecordedRequest,
-    scope::Scope,
     sim::{InvalidPhoneNumber, PhoneNumber},
 };
-use self::{fault::FaultTable, jose::SigningKey, observer::RequestObserver, sealer::Sealer, store::OperatorStore};
+use self::{
+    endpoint::{FaultTable, RequestObserver},
+    jose::SigningKey,
+    store::{OperatorStore, Sealer},
+};
 
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("OperatorConfig({listen}, {issuer:?}, {clients:?})")]
 pub struct OperatorConfig {
     /// Port 0 selects a free port.
     pub listen: SocketAddr,
@@ -97,16 +94,6 @@ impl Default for OperatorConfig {
     }
 }
 
-impl fmt::Debug for OperatorConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperatorConfig")
-            .field("listen", &self.listen)
-            .field("issuer", &self.issuer)
-            .field("clients", &self.clients)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A running operator. Stops when dropped; [`shutdown`](Self::shutdown) also waits for its tasks.
 #[derive(Debug)]
 pub struct Operator {
@@ -138,7 +125,7 @@ impl Operator {
         let address = listener.local_addr()?;
         let state = Arc::new(OperatorState::new(config, address).map_err(io::Error::other)?);
         let tasks = TaskTracker::new();
-        tasks.spawn(http::listen(listener, Arc::clone(&state), tasks.clone()));
+        tasks.spawn(server::listen(listener, Arc::clone(&state), tasks.clone()));
         Ok(Self { address, state, tasks })
     }
 
@@ -160,7 +147,7 @@ impl Operator {
         let now = self.state.now();
         // After this time the swap no longer makes a difference.
         let until = now + FIRST_SIM_AGE_SECONDS;
-        self.state.store().sim_swaps.insert(now, number.as_str().to_owned(), until, now);
+        self.state.store().sim_swaps.insert(number.as_str().to_owned(), until, now);
     }
 
     /// Sets the fault of all responses of an endpoint.
@@ -233,7 +220,7 @@ impl OperatorState {
     }
 
     fn store(&self) -> MutexGuard<'_, OperatorStore> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     fn client(&self, id: &str) -> Option<&OAuthClient> {
@@ -257,4 +244,27 @@ fn random_token() -> Result<String, Unspecified> {
     let mut octets = [0; 32];
     rand::fill(&mut octets)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(octets))
+}
+
+/// The system clock, or one set by a test.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Clock")]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Unix time in seconds.
+    fn now(&self) -> i64 {
+        (self.0)().as_second()
+    }
+}
+
+impl Default for Clock {
+    #[expect(clippy::disallowed_methods, reason = "the simulated operator uses the system clock")]
+    fn default() -> Self {
+        Self::new(Timestamp::now)
+    }
 }

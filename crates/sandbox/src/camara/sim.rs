@@ -1,13 +1,14 @@
 //! Simulated SIMs. The last two digits of a number select its behaviour.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Phone number in E.164 format with plus sign.
-#[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize)]
+/// Phone number in E.164 format with plus sign. Masked, to keep numbers out of logs.
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize, derive_more::Debug)]
+#[debug("PhoneNumber(…{:02})", self.last_two_digits())]
 pub struct PhoneNumber(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -23,13 +24,6 @@ impl FromStr for PhoneNumber {
             && !digits.starts_with('0')
             && digits.bytes().all(|octet| octet.is_ascii_digit());
         if is_valid { Ok(Self(text.to_owned())) } else { Err(InvalidPhoneNumber) }
-    }
-}
-
-/// Masked, to keep numbers out of logs.
-impl fmt::Debug for PhoneNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PhoneNumber(…{:02})", self.last_two_digits())
     }
 }
 
@@ -98,11 +92,7 @@ impl PhoneNumber {
 
     /// Compares the SHA-256 of the number, in hexadecimal digits of either case.
     pub(super) fn hashes_to(&self, hexadecimal: &str) -> bool {
-        let mut hash = String::new();
-        for octet in digest(&SHA256, self.0.as_bytes()).as_ref() {
-            hash.extend([octet >> 4, octet & 15].map(|half| char::from_digit(half.into(), 16).unwrap_or_default()));
-        }
-        hash.eq_ignore_ascii_case(hexadecimal)
+        hex::encode(digest(&SHA256, self.0.as_bytes())).eq_ignore_ascii_case(hexadecimal)
     }
 
     fn last_two_digits(&self) -> u32 {

@@ -1,10 +1,17 @@
-//! In-memory store of grants, used codes and tokens, CIBA requests and SIM swaps.
+//! Grants, codes and tokens; and the in-memory store of used ones, CIBA requests and SIM swaps.
 
-use std::fmt;
+use std::num::NonZeroUsize;
 
-use serde::{Deserialize, Serialize};
+use aws_lc_rs::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    error::Unspecified,
+    rand,
+};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use lru::LruCache;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{expiring_map::ExpiringMap, scope::Scopes, sim::PhoneNumber};
+use super::{client::Scopes, sim::PhoneNumber};
 
 /// How the user was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -58,6 +65,9 @@ pub(super) struct BackchannelRequest {
     pub expires_at: i64,
 }
 
+/// Hides numbers, codes and tokens.
+#[derive(derive_more::Debug)]
+#[debug("OperatorStore")]
 pub(super) struct OperatorStore {
     /// Redeemed codes with their access tokens.
     pub used_codes: ExpiringMap<String>,
@@ -82,9 +92,107 @@ impl OperatorStore {
     }
 }
 
-/// Hides numbers, codes and tokens.
-impl fmt::Debug for OperatorStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OperatorStore")
+/// Map with expiring entries and bounded size. When full, the oldest entry is evicted.
+pub(super) struct ExpiringMap<V>(LruCache<String, (i64, V)>);
+
+impl<V> ExpiringMap<V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        // `LruCache::new` would allocate the whole capacity.
+        let mut entries = LruCache::unbounded();
+        entries.resize(NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN));
+        Self(entries)
+    }
+
+    pub(super) fn insert(&mut self, key: String, expires_at: i64, value: V) {
+        self.0.put(key, (expires_at, value));
+    }
+
+    pub(super) fn get_mut(&mut self, now: i64, key: &str) -> Option<&mut V> {
+        self.0.peek_mut(key).filter(|(expires_at, _)| *expires_at > now).map(|(_, value)| value)
+    }
+
+    pub(super) fn contains(&self, now: i64, key: &str) -> bool {
+        self.0.peek(key).is_some_and(|(expires_at, _)| *expires_at > now)
+    }
+
+    pub(super) fn remove(&mut self, key: &str) {
+        self.0.pop(key);
+    }
+}
+
+/// Kind of sealed content, bound as associated data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SealedKind {
+    Code,
+    AccessToken,
+}
+
+impl SealedKind {
+    fn associated_data(self) -> Aad<&'static [u8]> {
+        Aad::from(match self {
+            SealedKind::Code => b"authorization code",
+            SealedKind::AccessToken => b"access token".as_slice(),
+        })
+    }
+}
+
+/// Seals codes and tokens, which are self-contained: every operator with the same key can open them, so that a flow may
+/// cross operators. Unused ones need no storage.
+#[derive(derive_more::Debug)]
+#[debug("Sealer")]
+pub(super) struct Sealer(LessSafeKey);
+
+impl Sealer {
+    pub(super) fn new(key: &[u8; 32]) -> Result<Self, Unspecified> {
+        UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map(Sealer)
+    }
+
+    /// Uses a random nonce, so that equal contents differ.
+    pub(super) fn seal(&self, kind: SealedKind, content: &impl Serialize) -> Result<String, Unspecified> {
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce)?;
+        let mut octets = serde_json::to_vec(content).map_err(|_| Unspecified)?;
+        self.0.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), kind.associated_data(), &mut octets)?;
+        Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &octets].concat()))
+    }
+
+    pub(super) fn open<T: DeserializeOwned>(&self, kind: SealedKind, sealed: &str) -> Option<T> {
+        let mut octets = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let (nonce, octets) = octets.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let content = self.0.open_in_place(nonce, kind.associated_data(), octets).ok()?;
+        serde_json::from_slice(content).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_expires() {
+        let mut map = ExpiringMap::new(2);
+        map.insert("key".into(), 5, 'a');
+        assert_eq!(map.get_mut(4, "key"), Some(&mut 'a'));
+        assert_eq!(map.get_mut(5, "key"), None);
+        assert!(map.contains(4, "key") && !map.contains(5, "key"));
+        map.insert("key".into(), 9, 'b');
+        map.insert("other".into(), 9, 'c');
+        assert_eq!(map.get_mut(8, "key"), Some(&mut 'b'));
+        map.insert("third".into(), 9, 'd');
+        assert!(!map.contains(8, "key"), "the capacity is two");
+    }
+
+    #[test]
+    fn opens_only_with_the_same_key_and_kind() {
+        let [ours, same, other] = [[1; 32], [1; 32], [2; 32]].map(|key| Sealer::new(&key).unwrap());
+        let sealed = ours.seal(SealedKind::Code, &"content").unwrap();
+        assert_eq!(same.open::<String>(SealedKind::Code, &sealed).as_deref(), Some("content"));
+        assert_ne!(ours.seal(SealedKind::Code, &"content").unwrap(), sealed);
+        assert_eq!(same.open::<String>(SealedKind::AccessToken, &sealed), None);
+        assert_eq!(other.open::<String>(SealedKind::Code, &sealed), None);
+        for invalid in ["", "AAAA", "?", &sealed[1..]] {
+            assert_eq!(ours.open::<String>(SealedKind::Code, invalid), None, "{invalid}");
+        }
     }
 }

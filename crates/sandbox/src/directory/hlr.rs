@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use url::form_urlencoded;
 
 use super::{DirectoryState, HlrFault, Subscriber, SubscriberState};
-use crate::{accept::accept_connections, camara::PhoneNumber};
+use crate::{accept_connections, camara::PhoneNumber};
 
 pub(super) const HLR_PATH: &str = "/hlr";
 
@@ -47,8 +47,9 @@ async fn serve(stream: TcpStream, state: Arc<DirectoryState>) {
 }
 
 async fn handle_request(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
-    state.observer.count(|counts| counts.hlr_requests += 1);
-    match state.faults.hlr_fault() {
+    state.counts.send_modify(|counts| counts.hlr_requests += 1);
+    let fault = state.faults.lock().hlr_fault;
+    match fault {
         None => respond(state, request),
         Some(HlrFault::InternalError) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
         Some(HlrFault::TooManyRequests { retry_after }) => {
@@ -62,7 +63,7 @@ async fn handle_request(state: &DirectoryState, request: &Request<Incoming>) -> 
 
 fn respond(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
     if !is_authorized(state, request) {
-        state.observer.count(|counts| counts.unauthorized += 1);
+        state.counts.send_modify(|counts| counts.unauthorized += 1);
         let unauthorized = error_response(StatusCode::UNAUTHORIZED, "missing or invalid bearer token");
         return with_header(unauthorized, WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -82,12 +83,9 @@ fn respond(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
 fn is_authorized(state: &DirectoryState, request: &Request<Incoming>) -> bool {
     let Some(secret) = &state.config.secret else { return true };
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = header.and_then(|header| header.split_once(' ')).filter(|(scheme, _)| is_bearer(scheme));
+    let given =
+        header.and_then(|header| header.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     given.is_some_and(|(_, given)| verify_slices_are_equal(given.trim().as_bytes(), secret.as_bytes()).is_ok())
-}
-
-fn is_bearer(scheme: &str) -> bool {
-    scheme.eq_ignore_ascii_case("bearer")
 }
 
 /// The plus sign may be missing, or decoded as a space.

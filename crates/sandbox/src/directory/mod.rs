@@ -13,29 +13,29 @@
 //! running.
 
 mod dns;
-mod fault;
 mod hlr;
-mod observer;
 mod subscriber;
 
 use std::{
-    fmt, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
-use tokio::net::TcpListener;
+use parking_lot::Mutex;
+use tokio::{net::TcpListener, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     dns::RecordStyle,
-    fault::{DirectoryFault, EnumFault, HlrFault},
-    observer::DirectoryCounts,
-    subscriber::{InvalidNetworkCodes, InvalidSubscriber, NetworkCodes, Subscriber, SubscriberState},
+    subscriber::{InvalidPlmn, InvalidSubscriber, Plmn, Subscriber, SubscriberState},
 };
-use self::{dns::Zone, fault::ActiveFaults, observer::DirectoryObserver, subscriber::SubscriberTable};
+use self::{dns::Zone, subscriber::SubscriberTable};
 
-#[derive(Clone, PartialEq, Eq)]
+/// Hides the secret and the numbers.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("DirectoryConfig({enum_listen:?}, {hlr_listen:?}, {} subscribers, {suffix})", subscribers.len())]
 pub struct DirectoryConfig {
     /// Listen address of DNS. Port 0 selects a free port; `None` disables ENUM.
     pub enum_listen: Option<SocketAddr>,
@@ -70,18 +70,6 @@ impl Default for DirectoryConfig {
     }
 }
 
-/// Hides the secret and the numbers.
-impl fmt::Debug for DirectoryConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectoryConfig")
-            .field("enum_listen", &self.enum_listen)
-            .field("hlr_listen", &self.hlr_listen)
-            .field("subscribers", &self.subscribers.len())
-            .field("suffix", &self.suffix)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A running directory. Stops when dropped; [`shutdown`](Self::shutdown) also waits for its tasks.
 #[derive(Debug)]
 pub struct Directory {
@@ -97,8 +85,8 @@ struct DirectoryState {
     config: DirectoryConfig,
     subscribers: SubscriberTable,
     zone: Zone,
-    faults: ActiveFaults,
-    observer: DirectoryObserver,
+    faults: Mutex<ActiveFaults>,
+    counts: watch::Sender<DirectoryCounts>,
     stop: CancellationToken,
 }
 
@@ -117,8 +105,8 @@ impl Directory {
         let state = Arc::new(DirectoryState {
             subscribers: SubscriberTable::new(&config.subscribers),
             zone: Zone::new(&config).ok_or(io::ErrorKind::InvalidInput)?,
-            faults: ActiveFaults::default(),
-            observer: DirectoryObserver::default(),
+            faults: Mutex::default(),
+            counts: watch::Sender::default(),
             stop: CancellationToken::new(),
             config,
         });
@@ -145,20 +133,26 @@ impl Directory {
 
     /// Replaces the fault of ENUM or of the HLR.
     pub fn set_fault(&self, fault: DirectoryFault) {
-        self.state.faults.set(fault);
+        let mut faults = self.state.faults.lock();
+        match fault {
+            DirectoryFault::Enum(fault) => faults.enum_fault = Some(fault),
+            DirectoryFault::Hlr(fault) => faults.hlr_fault = Some(fault),
+        }
     }
 
     pub fn clear_faults(&self) {
-        self.state.faults.clear();
+        *self.state.faults.lock() = ActiveFaults::default();
     }
 
     pub fn counts(&self) -> DirectoryCounts {
-        self.state.observer.counts()
+        *self.state.counts.borrow()
     }
 
     /// Waits until the counts match.
-    pub async fn wait_until(&self, predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
-        self.state.observer.wait_until(predicate).await
+    pub async fn wait_until(&self, mut predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
+        let mut changes = self.state.counts.subscribe();
+        // The sender is never dropped.
+        changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 
     /// Closes all connections and waits for all tasks.
@@ -173,4 +167,56 @@ impl Drop for Directory {
     fn drop(&mut self) {
         self.state.stop.cancel();
     }
+}
+
+/// A fault, active until replaced or cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryFault {
+    Enum(EnumFault),
+    Hlr(HlrFault),
+}
+
+/// Faults of ENUM responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnumFault {
+    /// UDP responses are truncated; TCP works.
+    Truncated,
+    /// As for an unknown client address.
+    Refused,
+    ServerFailure,
+    NoResponse,
+    Delayed(Duration),
+}
+
+/// Faults of HLR responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HlrFault {
+    InternalError,
+    /// `retry_after` in seconds.
+    TooManyRequests {
+        retry_after: u32,
+    },
+    /// The request gets no response.
+    Hang,
+    /// Garbage of the same length.
+    GarbledBody,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ActiveFaults {
+    enum_fault: Option<EnumFault>,
+    hlr_fault: Option<HlrFault>,
+}
+
+/// Request counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryCounts {
+    /// DNS queries over UDP.
+    pub udp_queries: u64,
+    /// DNS queries over TCP.
+    pub tcp_queries: u64,
+    /// HLR requests, with or without a response.
+    pub hlr_requests: u64,
+    /// HLR requests without the valid secret.
+    pub unauthorized: u64,
 }

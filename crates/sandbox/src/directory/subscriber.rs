@@ -11,9 +11,9 @@ use crate::camara::PhoneNumber;
 pub struct Subscriber {
     pub number: PhoneNumber,
     /// Serving network.
-    pub network: NetworkCodes,
+    pub network: Plmn,
     /// Network of the number range, if the number was ported.
-    pub ported_from: Option<NetworkCodes>,
+    pub ported_from: Option<Plmn>,
     pub state: SubscriberState,
 }
 
@@ -35,7 +35,7 @@ pub struct InvalidSubscriber;
 
 impl Subscriber {
     /// A present subscriber whose number is not ported.
-    pub fn new(number: PhoneNumber, network: NetworkCodes) -> Self {
+    pub fn new(number: PhoneNumber, network: Plmn) -> Self {
         Self { number, network, ported_from: None, state: SubscriberState::Present }
     }
 
@@ -70,30 +70,30 @@ impl FromStr for Subscriber {
 
 /// MCC and MNC of a network, written without a separator. MNC `02` differs from `002`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkCodes {
+pub struct Plmn {
     country: Box<str>,
     network: Box<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("invalid network; use a 3-digit MCC followed by a 2- or 3-digit MNC")]
-pub struct InvalidNetworkCodes;
+pub struct InvalidPlmn;
 
-impl FromStr for NetworkCodes {
-    type Err = InvalidNetworkCodes;
+impl FromStr for Plmn {
+    type Err = InvalidPlmn;
 
-    fn from_str(text: &str) -> Result<Self, InvalidNetworkCodes> {
+    fn from_str(text: &str) -> Result<Self, InvalidPlmn> {
         let are_digits = text.bytes().all(|octet| octet.is_ascii_digit());
         match text.split_at_checked(3) {
             Some((country, network)) if are_digits && (2..=3).contains(&network.len()) => {
                 Ok(Self { country: country.into(), network: network.into() })
             }
-            _ => Err(InvalidNetworkCodes),
+            _ => Err(InvalidPlmn),
         }
     }
 }
 
-impl NetworkCodes {
+impl Plmn {
     pub fn mcc(&self) -> &str {
         &self.country
     }
@@ -103,7 +103,7 @@ impl NetworkCodes {
     }
 }
 
-impl fmt::Display for NetworkCodes {
+impl fmt::Display for Plmn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.country)?;
         f.write_str(&self.network)
@@ -111,6 +111,8 @@ impl fmt::Display for NetworkCodes {
 }
 
 /// Subscribers by digits, without those whose state is `Unknown`.
+#[derive(derive_more::Debug)]
+#[debug("SubscriberTable({} subscribers)", _0.len())]
 pub(super) struct SubscriberTable(BTreeMap<String, Subscriber>);
 
 impl SubscriberTable {
@@ -126,13 +128,6 @@ impl SubscriberTable {
     /// Some number starts with these digits.
     pub(super) fn has_prefix(&self, digits: &str) -> bool {
         self.0.range(digits.to_owned()..).next().is_some_and(|(number, _)| number.starts_with(digits))
-    }
-}
-
-/// Hides the numbers.
-impl fmt::Debug for SubscriberTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SubscriberTable({} subscribers)", self.0.len())
     }
 }
 

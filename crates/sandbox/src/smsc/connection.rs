@@ -1,6 +1,6 @@
 //! Connections of ESMEs: accepts them, handles the bind and runs the session.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use ringtrue_smpp::{
     pdu::{BindMode, BindResponseBody, CommandStatus, TlvTag, Tlvs, VERSION_3_4},
@@ -13,24 +13,18 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{SmscState, binds::ReceiverBind};
-
-/// Delay after a failed accept.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+use super::{SmscState, delivery::ReceiverBind};
+use crate::SOCKET_RETRY_DELAY;
 
 pub(super) async fn listen(listener: TcpListener, state: Arc<SmscState>, tasks: TaskTracker) {
     let permits = Arc::new(Semaphore::new(state.config.max_connections));
     let mut connections = 0;
-    loop {
-        let accepted = tokio::select! {
-            () = state.stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
+    while let Some(accepted) = state.stop.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "sandbox SMSC accept failed");
-                sleep(ACCEPT_RETRY_DELAY).await;
+                sleep(SOCKET_RETRY_DELAY).await;
                 continue;
             }
         };

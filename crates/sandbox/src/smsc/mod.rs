@@ -10,46 +10,46 @@
 //!
 //! Deliberately absent: messages to handsets (`submit_sm` fails), TLS, more than one `system_id`, and persistence.
 
-mod alphabet;
-mod binds;
 mod connection;
 mod delivery;
-mod fault_script;
 mod message_encoding;
-mod observer;
 mod queue;
 mod sms;
 
 use std::{
-    fmt, io,
+    collections::VecDeque,
+    io,
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use fastrand::Rng;
+use parking_lot::Mutex;
 use ringtrue_smpp::{pdu::TlvTag, session};
-use tokio::{net::TcpListener, sync::oneshot, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    alphabet::Alphabet,
     delivery::{AttemptFailure, DeliveryHandle, DeliveryOutcome},
-    fault_script::{ConcatenationMode, FaultScript},
-    observer::{SmsRecord, SmscCounts, SmscObserver},
-    queue::{Account, QueueLimits},
-    sms::{SendError, Sms, SmsAddress},
+    message_encoding::Alphabet,
+    queue::{QueueAccount, QueueLimits},
+    sms::{ConcatenationMode, FaultScript, SendError, Sms, SmsAddress},
 };
 use self::{
-    binds::Binds,
-    delivery::{Delivery, RetryPolicy},
+    delivery::{Binds, Delivery, RetryPolicy},
     queue::SmsQueue,
 };
-use crate::random::SeededRandom;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("SmscConfig({listen}, {system_id}, seed {seed})")]
 pub struct SmscConfig {
     /// Port 0 selects a free port.
     pub listen: SocketAddr,
@@ -90,16 +90,6 @@ impl Default for SmscConfig {
             max_records: 100,
             seed: 0,
         }
-    }
-}
-
-impl fmt::Debug for SmscConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmscConfig")
-            .field("listen", &self.listen)
-            .field("system_id", &self.system_id)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
     }
 }
 
@@ -156,7 +146,7 @@ impl Smsc {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         // The concatenation reference increments, as on a handset.
         let [.., high, low] = id.to_be_bytes();
-        let mut random = SeededRandom::new(self.state.config.seed, id);
+        let mut random = Rng::with_seed(self.state.config.seed ^ id.rotate_left(32));
         let messages = message_encoding::encode_sms(
             &sms,
             u16::from_be_bytes([high, low]),
@@ -186,7 +176,7 @@ impl Smsc {
 
     /// Drops all connections without unbind.
     pub fn drop_connections(&self) {
-        let mut connections = self.state.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.state.connections.lock();
         std::mem::take(&mut *connections).cancel();
     }
 
@@ -224,7 +214,7 @@ impl SmscState {
 
     /// Token that drops a new connection.
     fn connection_token(&self) -> CancellationToken {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).child_token()
+        self.connections.lock().child_token()
     }
 
     fn delivery<'a>(&'a self, id: u64, faults: &'a FaultScript) -> Delivery<'a> {
@@ -236,6 +226,116 @@ impl SmscState {
             faults,
             connection_drops: faults.connection_drops,
             lost_responses: faults.lost_responses,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmscCounts {
+    /// Current binds of every mode.
+    pub binds: usize,
+    pub binds_rejected: u64,
+    /// Connections closed because of the limit.
+    pub connections_rejected: u64,
+    /// SMS without an outcome.
+    pub queued: usize,
+    /// SMS accepted by a receiver.
+    pub delivered: u64,
+    /// SMS rejected by a receiver.
+    pub rejected: u64,
+    /// SMS whose attempts are exhausted.
+    pub retries_exhausted: u64,
+    /// Sent messages, including parts, copies and retries.
+    pub attempts: u64,
+    /// Attempts that failed temporarily.
+    pub failed_attempts: u64,
+}
+
+/// A sent SMS and its outcome. `Debug` shows the length of the text, never the text.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+pub struct SmsRecord {
+    pub id: u64,
+    pub from: SmsAddress,
+    pub to: SmsAddress,
+    #[debug("{} characters", text.chars().count())]
+    pub text: String,
+    pub attempts: u32,
+    /// `None` while it is queued.
+    pub outcome: Option<DeliveryOutcome>,
+}
+
+/// Observer of an SMSC. Clones share the data, which stays available after a shutdown.
+#[derive(Clone, Debug)]
+pub struct SmscObserver {
+    counts: Arc<watch::Sender<SmscCounts>>,
+    records: Arc<Mutex<VecDeque<SmsRecord>>>,
+    max_records: usize,
+}
+
+impl SmscObserver {
+    fn new(max_records: usize) -> Self {
+        Self { counts: Arc::default(), records: Arc::default(), max_records }
+    }
+
+    pub fn counts(&self) -> SmscCounts {
+        *self.counts.borrow()
+    }
+
+    /// Waits until the counts match.
+    pub async fn wait_until(&self, mut predicate: impl FnMut(&SmscCounts) -> bool) -> SmscCounts {
+        let mut changes = self.counts.subscribe();
+        // The sender is never dropped.
+        changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
+    }
+
+    /// Recent SMS, oldest first.
+    pub fn sent_sms(&self) -> Vec<SmsRecord> {
+        self.records.lock().iter().cloned().collect()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut SmscCounts)) {
+        self.counts.send_modify(change);
+    }
+
+    fn record_sent(&self, id: u64, sms: &Sms) {
+        let mut records = self.records.lock();
+        while records.len() >= self.max_records.max(1) {
+            records.pop_front();
+        }
+        records.push_back(SmsRecord {
+            id,
+            from: sms.from.clone(),
+            to: sms.to.clone(),
+            text: sms.text.clone(),
+            attempts: 0,
+            outcome: None,
+        });
+        drop(records);
+        self.count(|counts| counts.queued += 1);
+    }
+
+    fn record_attempt(&self, id: u64) {
+        self.update_record(id, |record| record.attempts += 1);
+        self.count(|counts| counts.attempts += 1);
+    }
+
+    fn record_outcome(&self, id: u64, outcome: DeliveryOutcome) {
+        self.update_record(id, |record| record.outcome = Some(outcome));
+        self.count(|counts| {
+            counts.queued -= 1;
+            match outcome {
+                DeliveryOutcome::Acknowledged => counts.delivered += 1,
+                DeliveryOutcome::Rejected(_) => counts.rejected += 1,
+                DeliveryOutcome::RetriesExhausted(_) => counts.retries_exhausted += 1,
+                DeliveryOutcome::Stopped => {}
+            }
+        });
+    }
+
+    /// Updates a record, if it is still kept; searches from the newest.
+    fn update_record(&self, id: u64, change: impl FnOnce(&mut SmsRecord)) {
+        if let Some(record) = self.records.lock().iter_mut().rev().find(|record| record.id == id) {
+            change(record);
         }
     }
 }

@@ -3,18 +3,16 @@
 //! Handsets belong to accounts, and accounts to groups. An account can neither fill the queue nor block the
 //! connections: its SMS delay only its own.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::SendError;
 
 /// Owner of a handset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Account {
+pub struct QueueAccount {
     pub id: u128,
     /// Accounts of a group share a limit.
     pub group: u128,
@@ -61,14 +59,14 @@ impl SmsQueue {
     }
 
     /// Reserves a slot. SMS without an account count only towards the total.
-    pub(super) fn reserve(self: &Arc<Self>, account: Option<Account>) -> Result<QueueSlot, SendError> {
+    pub(super) fn reserve(self: &Arc<Self>, account: Option<QueueAccount>) -> Result<QueueSlot, SendError> {
         let QueueLimits { total, per_group, per_account, deliveries_per_account } = self.limits;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.total >= total {
             return Err(SendError::QueueFull);
         }
         let mut deliveries = None;
-        if let Some(Account { id, group }) = account {
+        if let Some(QueueAccount { id, group }) = account {
             let group_queued = state.groups.get(&group).copied().unwrap_or_default();
             let account_queued = state.accounts.get(&id).map_or(0, |share| share.queued);
             if group_queued >= per_group || account_queued >= per_account {
@@ -86,17 +84,13 @@ impl SmsQueue {
         drop(state);
         Ok(QueueSlot { queue: Arc::clone(self), account, deliveries })
     }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A slot in the queue; dropping it releases the slot.
 #[derive(Debug)]
 pub(super) struct QueueSlot {
     queue: Arc<SmsQueue>,
-    account: Option<Account>,
+    account: Option<QueueAccount>,
     deliveries: Option<Arc<Semaphore>>,
 }
 
@@ -110,9 +104,9 @@ impl QueueSlot {
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         state.total -= 1;
-        let Some(Account { id, group }) = self.account else { return };
+        let Some(QueueAccount { id, group }) = self.account else { return };
         if let Some(queued) = state.groups.get_mut(&group) {
             *queued -= 1;
             if *queued == 0 {
@@ -135,7 +129,7 @@ mod tests {
     #[test]
     fn shares_are_limited() {
         let queue = SmsQueue::new(QueueLimits { total: 6, per_group: 3, per_account: 2, ..QueueLimits::default() });
-        let account = |id, group| Some(Account { id, group });
+        let account = |id, group| Some(QueueAccount { id, group });
         let mut slots: Vec<QueueSlot> =
             [account(1, 1), account(1, 1), account(2, 1)].map(|account| queue.reserve(account).unwrap()).into();
         assert_eq!(queue.reserve(account(1, 1)).err(), Some(SendError::AccountFull));
@@ -143,7 +137,7 @@ mod tests {
         slots.extend([account(4, 2), account(4, 2), None].map(|account| queue.reserve(account).unwrap()));
         assert_eq!(queue.reserve(account(5, 3)).err(), Some(SendError::QueueFull));
         slots.clear();
-        let state = queue.lock();
+        let state = queue.state.lock();
         assert_eq!((state.total, state.groups.len(), state.accounts.len()), (0, 0, 0));
     }
 }

@@ -1,16 +1,21 @@
-//! SMS of handsets.
+//! SMS of handsets, and their scripted faults.
 
-use std::fmt;
+use std::time::Duration;
 
-use ringtrue_smpp::pdu::{Address, EncodeError};
+use derive_setters::Setters;
+use ringtrue_smpp::{
+    pdu::{Address, EncodeError},
+    text::DataCoding,
+};
 use thiserror::Error;
 
-use super::{Account, FaultScript};
+use super::{Alphabet, QueueAccount};
 
-/// Sender or receiver address of an SMS.
-#[derive(Clone, PartialEq, Eq)]
+/// Sender or receiver address of an SMS. Masked, to keep numbers out of logs.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum SmsAddress {
     /// E.164 number with `+`; sent as an international number without `+`.
+    #[debug("Number({} characters)", _0.chars().count())]
     Number(String),
     /// Raw address of the PDU: short code, alphanumeric sender, national number, or an invalid one.
     Raw(Address),
@@ -34,16 +39,6 @@ impl From<Address> for SmsAddress {
     }
 }
 
-/// Masked, to keep numbers out of logs.
-impl fmt::Debug for SmsAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "Number({} characters)", number.chars().count()),
-            Self::Raw(address) => write!(f, "{address:?}"),
-        }
-    }
-}
-
 impl SmsAddress {
     pub fn as_str(&self) -> &str {
         match self {
@@ -64,28 +59,16 @@ impl SmsAddress {
     }
 }
 
-/// An SMS with its scripted faults.
-#[derive(Clone, PartialEq, Eq)]
+/// An SMS with its scripted faults. `Debug` shows the length of the text, never the text.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct Sms {
     pub from: SmsAddress,
     pub to: SmsAddress,
+    #[debug("{} characters", text.chars().count())]
     pub text: String,
     pub faults: FaultScript,
     /// Owner of the handset.
-    pub account: Option<Account>,
-}
-
-/// Shows the length of the text, never the text.
-impl fmt::Debug for Sms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sms")
-            .field("from", &self.from)
-            .field("to", &self.to)
-            .field("characters", &self.text.chars().count())
-            .field("faults", &self.faults)
-            .field("account", &self.account)
-            .finish()
-    }
+    pub account: Option<QueueAccount>,
 }
 
 impl Sms {
@@ -100,7 +83,7 @@ impl Sms {
     }
 
     #[must_use]
-    pub fn with_account(self, account: Account) -> Self {
+    pub fn with_account(self, account: QueueAccount) -> Self {
         Self { account: Some(account), ..self }
     }
 }
@@ -120,4 +103,102 @@ pub enum SendError {
     AccountFull,
     #[error("SMSC has stopped")]
     Stopped,
+}
+
+/// How the parts of a long text are marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConcatenationMode {
+    /// UDH with an 8-bit reference, as handsets do.
+    #[default]
+    Udh8Bit,
+    /// UDH with a 16-bit reference.
+    Udh16Bit,
+    /// TLVs `sar_msg_ref_num`, `sar_total_segments` and `sar_segment_seqnum`.
+    SarTlvs,
+    /// No parts: the TLV `message_payload` holds the whole text.
+    MessagePayload,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PartOrder {
+    #[default]
+    Original,
+    Reversed,
+    Shuffled,
+}
+
+/// Faults of one SMS. All can be combined; the default has none.
+#[expect(clippy::struct_excessive_bools, reason = "independent faults")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Setters)]
+#[setters(strip_option)]
+pub struct FaultScript {
+    /// Delays the first attempt.
+    #[setters(rename = "delayed_by")]
+    pub(super) delay: Duration,
+    /// Delivers additional copies of all parts.
+    #[setters(rename = "duplicated")]
+    pub(super) extra_copies: u32,
+    /// Replaces the sender address.
+    #[setters(rename = "with_spoofed_sender", into)]
+    pub(super) spoofed_sender: Option<SmsAddress>,
+    /// Replaces every octet of the text; headers and lengths stay valid.
+    #[setters(bool)]
+    pub(super) garbled: bool,
+    /// Encodes the text in this alphabet; missing characters become question marks. Default: the GSM alphabet if it has
+    /// all characters, else UCS-2.
+    #[setters(rename = "encoded_in")]
+    pub(super) alphabet: Option<Alphabet>,
+    /// Declares this `data_coding`, independent of the encoding.
+    #[setters(rename = "declared_as")]
+    pub(super) declared_coding: Option<DataCoding>,
+    #[setters(rename = "concatenated_by")]
+    pub(super) concatenation: ConcatenationMode,
+    #[setters(skip)]
+    pub(super) parts: Option<u8>,
+    #[setters(skip)]
+    pub(super) part_order: PartOrder,
+    /// Omits the part with this number, counted from 1.
+    #[setters(rename = "without_part")]
+    pub(super) lost_part: Option<u8>,
+    /// Sends each part over the next bind, instead of all over one.
+    #[setters(bool)]
+    pub(super) spread_over_binds: bool,
+    /// Uses `data_sm` instead of `deliver_sm`.
+    #[setters(bool)]
+    pub(super) by_data_sm: bool,
+    /// Drops the connection after the receiver has responded, and ignores the response, this number of times. The
+    /// message is sent again over the next connection.
+    #[setters(rename = "dropping_connections")]
+    pub(super) connection_drops: u32,
+    /// Ignores the receiver's response this number of times, and sends the message again. The connection stays open, so
+    /// that other SMS are not affected.
+    #[setters(rename = "losing_responses")]
+    pub(super) lost_responses: u32,
+    /// Sends a delivery receipt that quotes the text, instead of a message.
+    #[setters(rename = "as_delivery_receipt", bool)]
+    pub(super) delivery_receipt: bool,
+}
+
+impl FaultScript {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Splits the text into at least this number of parts, which may be empty; a single part is still numbered. No
+    /// effect with [`ConcatenationMode::MessagePayload`].
+    #[must_use]
+    pub fn split_into(self, parts: u8) -> Self {
+        Self { parts: Some(parts.max(1)), ..self }
+    }
+
+    #[must_use]
+    pub fn parts_reversed(self) -> Self {
+        Self { part_order: PartOrder::Reversed, ..self }
+    }
+
+    /// The seed determines the order.
+    #[must_use]
+    pub fn parts_shuffled(self) -> Self {
+        Self { part_order: PartOrder::Shuffled, ..self }
+    }
 }

@@ -1,6 +1,6 @@
 use ringtrue_sandbox::camara::{Endpoint, OAuthClient, OperatorConfig};
 
-use crate::{CLIENT, EVEN, Fixture, ODD, SIM_SWAP, VERIFY, basic, http_client::TestResponse};
+use crate::{CLIENT, EVEN, Fixture, ODD, SIM_SWAP, VERIFY, basic, client::TestResponse};
 
 const GRANT: &str = "urn:openid:params:grant-type:ciba";
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     Bearer::{self, Client, Expired, Invalid, Missing, Network},
     EVEN, Fixture, ODD, SIM_SWAP, VERIFY,
-    http_client::TestResponse,
+    client::TestResponse,
 };
 
 const HOUR: i64 = 3600;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Bearer, CLIENT, EVEN, Fixture, REDIRECT_URI, SIM_SWAP, VERIFIER, VERIFY, authorization_parameters, basic,
-    http_client::TestResponse, token_parameters, with_parameter,
+    client::TestResponse, token_parameters, with_parameter,
 };
 
 impl Fixture {

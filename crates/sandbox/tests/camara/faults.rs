@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
-use ringtrue_sandbox::camara::{Endpoint, EndpointFault};
+use ringtrue_sandbox::camara::{Endpoint, EndpointFault, OperatorConfig};
 use serde_json::Value;
+use tokio::{io::AsyncReadExt, net::TcpStream};
 
-use crate::{Bearer, CORRELATOR, EVEN, Fixture, SIM_SWAP, VERIFY, authorization_parameters, http_client};
+use crate::{Bearer, CORRELATOR, EVEN, Fixture, SIM_SWAP, VERIFY, authorization_parameters, client};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
@@ -72,7 +73,7 @@ async fn only_processed_requests_consume_the_token() {
     let authorization = format!("Bearer {token}");
     let headers = [("authorization", &*authorization), ("content-type", "application/json")];
     let path = Endpoint::VerifyNumber.path();
-    let verify = || http_client::send_request(fixture.operator.address(), "POST", path, &headers, &body);
+    let verify = || client::send_request(fixture.operator.address(), "POST", path, &headers, &body);
 
     fixture.operator.set_fault_for_next(
         1,
@@ -148,7 +149,7 @@ async fn requests_are_recorded() {
     let fixture = Fixture::start().await;
     fixture.call(Endpoint::CheckSimSwap, Bearer::Network(EVEN, SIM_SWAP), "{}").await;
     fixture.operator.set_fault_for_next(1, Endpoint::Jwks, EndpointFault::new().connection_dropped());
-    assert!(http_client::send_request(fixture.operator.address(), "GET", "/jwks", &[], "").await.is_err());
+    assert!(client::send_request(fixture.operator.address(), "GET", "/jwks", &[], "").await.is_err());
     let recorded: Vec<_> =
         fixture.operator.recorded_requests().into_iter().map(|one| (one.endpoint, one.status)).collect();
     assert_eq!(
@@ -162,4 +163,73 @@ async fn requests_are_recorded() {
     );
     assert_eq!(fixture.operator.recorded_requests()[2].correlator.as_deref(), Some(CORRELATOR));
     assert_eq!(fixture.operator.request_count(Endpoint::CheckSimSwap), 1);
+}
+
+/// Codes and tokens are not evicted by others.
+#[tokio::test]
+async fn codes_and_tokens_are_not_evicted() {
+    let fixture = Fixture::with_config(OperatorConfig { max_records: 2, ..OperatorConfig::default() }).await;
+    let mut codes = vec![];
+    for _ in 0..5 {
+        codes.push(fixture.code(EVEN, VERIFY).await);
+        fixture.advance(1);
+    }
+    assert_eq!(fixture.redeem(&codes[0]).await.status, 200);
+    let mut tokens = vec![];
+    for _ in 0..5 {
+        tokens.push(fixture.access_token(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap());
+    }
+    for token in tokens {
+        assert_eq!(fixture.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 200);
+    }
+    assert_eq!(fixture.operator.recorded_requests().len(), 2);
+}
+
+#[tokio::test]
+async fn operators_with_the_same_key_share_codes_and_tokens() {
+    let config = || OperatorConfig { seal_key: Some([7; 32]), ..OperatorConfig::default() };
+    let [one, two] = [Fixture::with_config(config()).await, Fixture::with_config(config()).await];
+    let other_key = Fixture::start().await;
+    let code = one.code(EVEN, VERIFY).await;
+    assert_eq!(other_key.redeem(&code).await.error(), (400, "invalid_grant".into()));
+    assert_eq!(two.redeem(&code).await.status, 200);
+    assert_eq!(two.redeem(&code).await.error(), (400, "invalid_grant".into()), "single use");
+    let token = one.access_token(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap();
+    assert_eq!(other_key.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 401);
+    assert_eq!(two.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 200);
+}
+
+#[tokio::test]
+async fn oversized_body_is_rejected() {
+    let fixture = Fixture::start().await;
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let body = "x".repeat(64 * 1024 + 1);
+    let response = client::send_request(fixture.operator.address(), "POST", "/token", &headers, &body).await.unwrap();
+    assert_eq!(response.status, 413);
+}
+
+#[tokio::test]
+async fn connections_above_the_limit_are_closed() {
+    let fixture = Fixture::with_config(OperatorConfig { max_connections: 1, ..OperatorConfig::default() }).await;
+    let mut first = TcpStream::connect(fixture.operator.address()).await.unwrap();
+    let mut second = TcpStream::connect(fixture.operator.address()).await.unwrap();
+    assert_eq!(second.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    fixture.operator.shutdown().await;
+    assert_eq!(first.read(&mut [0; 16]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn shutdown_closes_connections_and_the_listener() {
+    let fixture = Fixture::start().await;
+    fixture.operator.set_fault(Endpoint::Jwks, EndpointFault::new().delayed_by(Duration::from_hours(1)));
+    let waiting = client::send_request(fixture.operator.address(), "GET", "/jwks", &[], "");
+    let stopping = async {
+        fixture.operator.wait_for_requests(Endpoint::Jwks, 1).await;
+        fixture.operator.shutdown().await;
+    };
+    let (result, ()) = tokio::join!(waiting, stopping);
+    assert!(result.is_err());
+    assert!(TcpStream::connect(fixture.operator.address()).await.is_err());
+    // A second shutdown has no effect.
+    fixture.operator.shutdown().await;
 }

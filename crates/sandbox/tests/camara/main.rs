@@ -1,26 +1,20 @@
 //! Tests of the simulated CAMARA operator over loopback sockets, with test clients that sign with `jsonwebtoken`.
 //!
-//! Each test has its own operator, whose clock only the test advances.
+//! Each test has its own operator and advances its clock.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod authorization;
 mod backchannel;
 mod check_sim_swap;
+mod client;
 mod client_authentication;
 mod codes;
-mod discovery;
 mod faults;
-mod http_client;
-mod jwt_bearer;
-mod limits;
 mod number_verification;
-mod phone_number_share;
-mod phone_number_verify;
 mod protocol;
 mod request_objects;
 mod retrieve_sim_swap_date;
-mod signer;
 
 use std::{
     collections::HashMap,
@@ -31,11 +25,10 @@ use std::{
 };
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use http_client::TestResponse;
+use client::{Signer, TestResponse};
 use jiff::Timestamp;
 use ringtrue_sandbox::camara::{Clock, Endpoint, OAuthClient, Operator, OperatorConfig};
 use serde_json::{Value, json};
-use signer::Signer;
 use url::{Url, form_urlencoded};
 
 const START: i64 = 1_800_000_000;
@@ -99,7 +92,7 @@ impl Fixture {
     }
 
     async fn get(&self, target: &str) -> TestResponse {
-        http_client::send_request(self.operator.address(), "GET", target, &[], "").await.unwrap()
+        client::send_request(self.operator.address(), "GET", target, &[], "").await.unwrap()
     }
 
     /// Requests the authorization endpoint as a device.
@@ -130,7 +123,7 @@ impl Fixture {
     ) -> TestResponse {
         let headers: Vec<_> =
             headers.iter().copied().chain([("content-type", "application/x-www-form-urlencoded")]).collect();
-        http_client::send_request(self.operator.address(), "POST", endpoint.path(), &headers, &form(parameters))
+        client::send_request(self.operator.address(), "POST", endpoint.path(), &headers, &form(parameters))
             .await
             .unwrap()
     }
@@ -176,7 +169,7 @@ impl Fixture {
             "aud": self.operator.url(endpoint),
             "iat": now,
             "exp": now + 300,
-            "jti": signer::fresh_jti(),
+            "jti": client::fresh_jti(),
         });
         let claims = claims.as_object_mut().unwrap();
         claims.extend(more.as_object().unwrap().clone());
@@ -194,7 +187,7 @@ impl Fixture {
         let authorization = token.map(|token| format!("Bearer {token}"));
         let mut headers = vec![("content-type", "application/json"), ("x-correlator", CORRELATOR)];
         headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
-        http_client::send_request(self.operator.address(), method, endpoint.path(), &headers, body).await.unwrap()
+        client::send_request(self.operator.address(), method, endpoint.path(), &headers, body).await.unwrap()
     }
 }
 

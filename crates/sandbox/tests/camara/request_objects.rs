@@ -2,7 +2,7 @@ use ringtrue_sandbox::camara::Endpoint;
 use serde_json::{Value, json};
 
 use crate::{
-    CHALLENGE, CLIENT, EVEN, Fixture, ODD, REDIRECT_URI, VERIFY, authorization_parameters, signer::Signer,
+    CHALLENGE, CLIENT, EVEN, Fixture, ODD, REDIRECT_URI, VERIFY, authorization_parameters, client::Signer,
     with_parameter,
 };
 

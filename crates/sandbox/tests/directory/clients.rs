@@ -82,13 +82,13 @@ impl DnsResponse {
             assert_eq!(message[12..at], query[12..at], "the query is echoed");
         }
         let (mut records, mut others) = (vec![], vec![]);
-        for place in 0..count(6) + count(8) + count(10) {
+        for index in 0..count(6) + count(8) + count(10) {
             // Compressed name or root.
             at += if message[at] == 0 { 1 } else { 2 };
             let (record_type, length) = (count(at), usize::from(count(at + 8)));
             let data = &message[at + 10..at + 10 + length];
             at += 10 + length;
-            if place < count(6) {
+            if index < count(6) {
                 assert_eq!((record_type, &data[..4]), (NAPTR, &[0, 10, 0, 100][..]));
                 records.push(character_strings(&data[4..]));
             } else {

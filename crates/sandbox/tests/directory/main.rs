@@ -1,12 +1,11 @@
 //! Tests of the simulated number directory over loopback sockets, with hand-written DNS and HTTP messages.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod clients;
 mod enum_dns;
 mod faults;
 mod hlr_http;
-mod shutdown;
 
 use ringtrue_sandbox::directory::{Directory, DirectoryConfig, Subscriber};
 

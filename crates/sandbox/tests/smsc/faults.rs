@@ -1,4 +1,4 @@
-use ringtrue_sandbox::smsc::{Account, Alphabet, DeliveryOutcome, SendError, Sms, SmscConfig};
+use ringtrue_sandbox::smsc::{Alphabet, DeliveryOutcome, QueueAccount, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
     pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
     session::MessageRequest,
@@ -138,7 +138,7 @@ async fn lost_response_keeps_the_connection() {
 async fn accounts_do_not_delay_each_other() {
     let fixture = Fixture::start().await;
     let mut esme = fixture.receiver().await;
-    let [busy, other] = [1, 2].map(|id| Account { id, group: id });
+    let [busy, other] = [1, 2].map(|id| QueueAccount { id, group: id });
     let sms = |text: &str| Sms::new(HANDSET, SERVICE, text);
     let slow = || sms("slow").with_faults(FaultScript::new().losing_responses(9)).with_account(busy);
     let slow: Vec<_> = (0..500).map(|_| fixture.smsc.send(slow()).unwrap()).collect();

@@ -3,13 +3,12 @@
 //! Only the test advances the clock. Tokio's paused clock alone would auto-advance while all tasks wait for a socket,
 //! so it is held.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod bind;
 mod concatenation;
 mod delivery;
 mod faults;
-mod observer;
 mod shutdown;
 
 use std::{
@@ -104,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// A receiver whose responses come from the test.
+/// A receiver with responses from the test.
 struct Esme {
     link: Link,
     requests: mpsc::UnboundedReceiver<ReceivedRequest>,

@@ -1,25 +1,24 @@
 //! Command-line arguments of the binary.
 
-use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, Parser, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use http::StatusCode;
-use jiff::Timestamp;
+use clap_complete::Shell;
+use ringtrue_client::{
+    ClientCommand, CredentialOwnerArguments, CredentialsAction as ClientCredentialsAction,
+    EligibilityAction as ClientEligibilityAction, ListenArguments, NewCredential, PrivateArgument, SelftestArguments,
+    printer::Output,
+};
 use ringtrue_domain::{
-    product::Scope,
-    tenancy::{ClientId, Name, ProjectId, WorkspaceId},
+    account::{Email, Role},
+    tenancy::{Name, ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::KeyPurpose;
 
-use super::{
-    client::{ClientCommand, ListArguments, Number, ProfileName, ProfileOption, Shell},
-    error::EXIT_CODES,
-    listen::SecureUrl,
-};
-use crate::http::time;
+use super::error::EXIT_CODES;
 
 /// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]
@@ -33,16 +32,6 @@ pub(super) struct Arguments {
     pub output: Output,
     #[command(subcommand)]
     pub command: Command,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// Human-readable table
-    Table,
-    /// JSON
-    Json,
-    /// CSV with a header row
-    Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,7 +63,7 @@ pub(super) enum Command {
     Eligibility(EligibilityAction),
     /// Manage console accounts
     #[command(subcommand)]
-    Console(super::console::ConsoleAction),
+    Console(ConsoleAction),
     /// Diagnose this deployment and suggest fixes
     Doctor,
     /// Run after restoring the database from a backup, before servers start: revokes all access tokens and sessions,
@@ -82,8 +71,13 @@ pub(super) enum Command {
     Restored(RestoredArguments),
     #[command(flatten)]
     Client(ClientCommand),
+    /// Test all products against the sandbox
+    Selftest(SelftestArguments),
     /// Print a shell completion script. For bash: `source <(ringtrue completion bash)`
-    Completion { shell: Shell },
+    Completion {
+        #[arg(value_parser = shell_parser())]
+        shell: Shell,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -97,39 +91,6 @@ pub(super) struct DevArguments {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListenArguments {
-    /// Address and port to listen on, by plain HTTP; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9099")]
-    pub listen: SocketAddr,
-    /// URL of the public keys: https, or http on this machine [default: the keys of `ringtrue dev`]
-    #[arg(long, value_name = "URL", conflicts_with = "data")]
-    pub jwks: Option<SecureUrl>,
-    /// Data directory of the `ringtrue dev` that sends the callbacks
-    #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
-    pub data: PathBuf,
-    /// Resume with this profile: callbacks of its project that were missed while not listening are resent at the next
-    /// start, and each is handled once. Uses the public keys of the profile's server.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
-    pub profile: Option<ProfileName>,
-    /// Accept callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
-    #[arg(long)]
-    pub accept_sandbox: bool,
-    /// Forward callbacks with a valid signature to an application on this machine, headers and body unchanged, and
-    /// return its response. Other callbacks get a 401. If the URL has no path, the callback's path is kept.
-    #[arg(long, value_name = "URL", value_parser = SecureUrl::parse_local)]
-    pub forward: Option<SecureUrl>,
-    /// Also forward callbacks without a valid signature
-    #[arg(long, requires = "forward")]
-    pub forward_unverified: bool,
-    /// Respond to every callback with this status, for example to test retries [default: 200]
-    #[arg(long, value_name = "STATUS", value_parser = parse_final_status)]
-    pub answer: Option<StatusCode>,
-    /// Exit after this many callbacks
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
-    pub once: Option<NonZeroU32>,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct RestoredArguments {
     /// Also reset the latest recorded time: for a deployment whose clock was set ahead by mistake
     #[arg(long)]
@@ -140,25 +101,15 @@ pub(super) struct RestoredArguments {
 pub(super) struct EraseArguments {
     /// Number in E.164 format, such as +447700900123; or `-` to read it from standard input
     #[arg(long, value_name = "NUMBER")]
-    pub number: String,
+    pub number: PrivateArgument,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum EligibilityAction {
-    /// Ask a server which products can verify the user of a number
-    Number {
-        number: Number,
-        #[command(flatten)]
-        profile_option: ProfileOption,
-    },
-    /// Ask a server which products can verify the user of a device IP address
-    Ip {
-        ip: String,
-        #[command(flatten)]
-        profile_option: ProfileOption,
-    },
+    #[command(flatten)]
+    Client(ClientEligibilityAction),
     /// Look up a user's network in the configured sources, and show which gate excludes each product. Opens no
-    /// connection to an operator: connectors count as configured.
+    /// connection to an operator: assumes that all configured connectors are up.
     Explain(ExplainArguments),
 }
 
@@ -166,7 +117,7 @@ pub(super) enum EligibilityAction {
 pub(super) struct ExplainArguments {
     /// Number in E.164 format, such as +447700900123, or IP address; or `-` to read it from standard input
     #[arg(value_name = "NUMBER_OR_IP")]
-    pub user: String,
+    pub user: PrivateArgument,
     /// Project id. Without it, project permissions are not considered.
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
@@ -246,10 +197,7 @@ impl FromStr for Limit {
 #[derive(Debug, Args)]
 pub(super) struct CredentialsArguments {
     #[command(flatten)]
-    pub profile_option: ProfileOption,
-    /// Project that owns the credentials [default: the workspace]
-    #[arg(long, global = true, value_name = "ID")]
-    pub project: Option<ProjectId>,
+    pub owner: CredentialOwnerArguments,
     #[command(subcommand)]
     pub action: CredentialsAction,
 }
@@ -262,19 +210,63 @@ pub(super) enum CredentialsAction {
         /// [default: call the server of the profile]
         #[arg(long, value_name = "ID", conflicts_with_all = ["scopes", "project", "profile"])]
         workspace: Option<WorkspaceId>,
-        /// Scopes of the credential [default: all scopes of its owner]
-        #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
-        scopes: Vec<Scope>,
-        /// Expiry time, such as 2027-01-31T00:00:00Z [default: never]
-        #[arg(long, value_name = "T", value_parser = parse_timestamp)]
-        expires_at: Option<Timestamp>,
+        #[command(flatten)]
+        new: NewCredential,
     },
-    /// List credentials, without secrets
-    List(ListArguments),
-    /// Show a credential, without its secret
-    Get { client_id: ClientId },
-    /// Delete a credential and revoke its tokens
-    Delete { client_id: ClientId },
+    #[command(flatten)]
+    Client(ClientCredentialsAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConsoleAction {
+    /// Create an access link: a single-use link to set a password, valid for a day (administrator, or account that
+    /// needs a new password), or an invitation, valid for a week (member).
+    Link(LinkArguments),
+    /// Disable an account, and revoke its sessions and links
+    Disable(AccountArguments),
+    /// Enable a disabled account
+    Enable(AccountArguments),
+    /// Remove the administrator role from an account, which stays a member of its workspaces
+    Demote(AccountArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("recipient").required(true))]
+pub(super) struct LinkArguments {
+    /// Email of an administrator of this deployment. An existing account that becomes one loses its password and
+    /// sessions.
+    #[arg(long, value_name = "EMAIL", group = "recipient")]
+    pub admin: Option<Email>,
+    /// Email of a member to invite to a workspace
+    #[arg(long, value_name = "EMAIL", group = "recipient", requires = "workspace")]
+    pub member: Option<Email>,
+    /// Email of an existing account that needs a new password
+    #[arg(long, value_name = "EMAIL", group = "recipient")]
+    pub account: Option<Email>,
+    /// Id of the member's workspace
+    #[arg(long, value_name = "ID", requires = "member")]
+    pub workspace: Option<WorkspaceId>,
+    /// Role of the member: `viewer`, `developer` or `owner`
+    #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member")]
+    pub role: Role,
+    #[command(flatten)]
+    pub deployment: DataArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AccountArguments {
+    /// Email of the account
+    #[arg(value_name = "EMAIL")]
+    pub email: Email,
+    #[command(flatten)]
+    pub deployment: DataArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DataArguments {
+    /// Data directory of `ringtrue dev`, instead of the configured deployment
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -302,6 +294,10 @@ fn key_purpose_parser() -> impl TypedValueParser<Value = KeyPurpose> {
     PossibleValuesParser::new(KeyPurpose::ROTATING.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
 }
 
+fn shell_parser() -> impl TypedValueParser<Value = Shell> {
+    PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
+}
+
 fn parse_loopback_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:8080".to_owned())?;
@@ -312,16 +308,6 @@ fn parse_loopback_address(text: &str) -> Result<SocketAddr, String> {
              127.0.0.1:8080; use `serve` for other addresses"
             .to_owned())
     }
-}
-
-/// Rejects 1xx, which are interim responses.
-fn parse_final_status(text: &str) -> Result<StatusCode, &'static str> {
-    let status = text.parse::<u16>().ok().filter(|status| (200..=599).contains(status));
-    status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or("expected a status code from 200 to 599")
-}
-
-fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
-    time::parse(text).ok_or(time::EXPECTED_FORMAT)
 }
 
 #[cfg(test)]

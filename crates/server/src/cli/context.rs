@@ -2,18 +2,20 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use ringtrue_client::{CLIENT_SECRET_VARIABLE, ClientContext, ClientEnvironment, PROFILE_VARIABLE, printer::Printer};
+use ringtrue_domain::page::{Page, PageRequest};
 use ringtrue_engine::{
     Engine, EngineDependencies,
     keys::{KeyRing, MasterKey, has_legacy_seals},
-    nodes::sample_database_time,
+    node::sample_database_time,
     ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
 };
-
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use ringtrue_sandbox::access::SandboxAccess;
 
-use super::{error::CliError, printer::Printer};
+use super::error::CliError;
 use crate::{
-    config::{self, Config, Environment, LoadedConfig},
+    config::{self, Config, ConfigError, Environment, LoadedConfig},
     prepared::OwnEndpoints,
     wiring,
 };
@@ -37,6 +39,18 @@ impl CommandContext {
 
     pub(super) fn master_key(&self, config: &Config) -> Result<MasterKey, CliError> {
         Ok(config.keys.master_key(&self.environment)?)
+    }
+
+    /// Context of commands that call the API of a server.
+    pub(super) fn client(&self) -> Result<ClientContext, CliError> {
+        let variable = |name| Ok::<_, ConfigError>(self.environment.var(name)?.map(str::to_owned));
+        let environment = ClientEnvironment {
+            home: variable("HOME")?,
+            xdg_config_home: variable("XDG_CONFIG_HOME")?,
+            profile: variable(PROFILE_VARIABLE)?,
+            client_secret: variable(CLIENT_SECRET_VARIABLE)?,
+        };
+        Ok(ClientContext { environment, printer: self.printer })
     }
 
     /// Runs `work` with an engine over the configured database. Running servers pick up its changes.
@@ -70,11 +84,12 @@ impl CommandContext {
             entropy: Arc::new(SystemEntropy::default()),
             transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
             master_key: master,
+            sandbox: Arc::new(SandboxAccess::default()),
         };
         let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
         let done = work(&engine).await;
         // A registered node takes a share of the rate limits.
-        engine.deregister_node().await;
+        engine.node.deregister_node().await;
         done
     }
 }
@@ -103,4 +118,21 @@ pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<K
         ));
     }
     Ok(KeyRing::open(&stored, master, &KeyRing::default())?)
+}
+
+/// Reads all pages of a list.
+pub(super) async fn read_all_pages<T>(
+    read: impl AsyncFn(PageRequest) -> Result<Page<T>, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut items = vec![];
+    for number in 1.. {
+        let Some(request) = PageRequest::new(PageRequest::MAX_SIZE, number) else { break };
+        let page = read(request).await?;
+        let is_last = u64::from(number) >= page.total_pages();
+        items.extend(page.items);
+        if is_last {
+            break;
+        }
+    }
+    Ok(items)
 }

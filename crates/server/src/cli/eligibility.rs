@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringtrue_client::printer::{self, Output, Record};
 use ringtrue_domain::{
     eligibility::EligibilityGate,
     product::Product,
@@ -9,19 +10,17 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    eligibility::{EligibilityExplanation, EligibilitySubject, NetworkInfo},
+    eligibility::{EligibilityExplanation, EligibilitySubject},
     management::ManagementError,
+    networks::NetworkInfo,
     number_lookup::SourceResult,
 };
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{EligibilityAction, ExplainArguments, Output},
-    client,
+    arguments::{EligibilityAction, ExplainArguments},
     context::CommandContext,
     error::CliError,
-    printer::{self, Record},
-    stdin_argument::argument_or_stdin,
 };
 use crate::wiring;
 
@@ -33,10 +32,7 @@ const EXPECTED_INPUT_HINT: &str = "Use a number in E.164 format, such as +447700
 
 pub(super) async fn run(context: &CommandContext, action: EligibilityAction) -> Result<(), CliError> {
     match action {
-        EligibilityAction::Number { number, profile_option } => {
-            client::eligibility_of_number(context, &profile_option, &number.0).await
-        }
-        EligibilityAction::Ip { ip, profile_option } => client::eligibility_of_ip(context, &profile_option, &ip).await,
+        EligibilityAction::Client(action) => Ok(ringtrue_client::eligibility(&context.client()?, action).await?),
         EligibilityAction::Explain(arguments) => explain(context, arguments).await,
     }
 }
@@ -45,7 +41,7 @@ async fn explain(
     context: &CommandContext,
     ExplainArguments { user, project }: ExplainArguments,
 ) -> Result<(), CliError> {
-    let input = argument_or_stdin(&user)?;
+    let input = user.read()?;
     let config = context.config()?;
     context
         .with_engine_for(&config, async |engine| {
@@ -54,7 +50,7 @@ async fn explain(
             // Errors must not echo the input: it is personal data.
             let user = EligibilitySubject::parse(&input, project.as_deref());
             let user = user.map_err(|error| CliError::with_hint(error.to_string(), EXPECTED_INPUT_HINT))?;
-            let explanation = engine.explain_eligibility(project.as_deref(), &user).await;
+            let explanation = engine.checks.explain_eligibility(project.as_deref(), &user).await;
             print_explanation(context, &user, project.as_deref(), explanation)
         })
         .await
@@ -106,8 +102,8 @@ fn render_network(network: &Result<Arc<NetworkInfo>, String>) -> String {
     }
 }
 
-fn source_record(asked: &SourceResult) -> Record {
-    SOURCE_COLUMNS.into_iter().zip([json!(asked.source), json!(asked.describe())]).collect()
+fn source_record(result: &SourceResult) -> Record {
+    SOURCE_COLUMNS.into_iter().zip([json!(result.source), json!(result.describe())]).collect()
 }
 
 fn product_record(product: Product, gate: Result<(), EligibilityGate>, project: Option<&Project>) -> Record {

@@ -1,10 +1,12 @@
 //! Errors of commands, and their exit codes.
 
-use std::{io, process::ExitCode, time::Duration};
+use std::{io, process::ExitCode};
 
+use ringtrue_client::CommandError;
 use ringtrue_domain::region::ResidencyViolation;
 use ringtrue_engine::{
     StartError,
+    accounts::AccountError,
     control_plane::RefreshError,
     keys::{KeyUnsealError, RewrapError, RotateError},
     management::ManagementError,
@@ -12,7 +14,6 @@ use ringtrue_engine::{
 };
 use ringtrue_store::{MigrateError, OpenError};
 
-use super::client::ApiProblem;
 use crate::{
     config::{ConfigError, MasterKeyError},
     prepared::InvalidConfig,
@@ -29,6 +30,8 @@ pub(super) const REGION_HINT: &str = "Correct `region` or `store.url`: data must
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
     #[error("invalid configuration: {0}")]
     Configuration(#[from] ConfigError),
     #[error(transparent)]
@@ -49,43 +52,13 @@ pub(super) enum CliError {
     Management(ManagementError),
     #[error(transparent)]
     Rotate(RotateError),
-    #[error("cannot write the output: {0}")]
-    Output(#[from] io::Error),
-    #[error("{message}\n  {hint}")]
-    Rejected { message: String, hint: String },
-    /// Error response of a server.
-    #[error(transparent)]
-    Api(ApiProblem),
-    #[error("{message}\n  {hint}")]
-    Unreachable { message: String, hint: &'static str },
-    #[error("{message}\n  {hint}")]
-    NotSignedIn { message: String, hint: String },
-    /// The command has already printed the reason.
-    #[error("")]
-    AlreadyReported,
     #[error("{0:#}")]
     Other(anyhow::Error),
 }
 
 impl CliError {
     pub(super) fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CliError::Rejected { message: message.into(), hint: hint.into() }
-    }
-
-    /// Returns whether a request to a server may succeed on retry.
-    pub(super) fn is_transient(&self) -> bool {
-        match self {
-            CliError::Unreachable { .. } => true,
-            CliError::Api(problem) => problem.is_transient(),
-            _ => false,
-        }
-    }
-
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            CliError::Api(problem) => problem.retry_after.map(Duration::from_secs),
-            _ => None,
-        }
+        CommandError::with_hint(message, hint).into()
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
@@ -96,18 +69,24 @@ impl CliError {
             | CliError::KeyUnsealError(_)
             | CliError::Misplaced(_) => 3,
             CliError::Open { .. } | CliError::Migrate { .. } | CliError::Store(_) => 4,
-            CliError::Unreachable { .. } => 5,
-            CliError::NotSignedIn { .. } => 6,
-            CliError::Api(problem) if problem.is_unauthorized() => 6,
-            CliError::Api(problem) if problem.is_transient() => 5,
-            CliError::Api(_)
-            | CliError::Management(_)
-            | CliError::Rotate(_)
-            | CliError::Output(_)
-            | CliError::Rejected { .. }
-            | CliError::AlreadyReported
-            | CliError::Other(_) => 1,
+            CliError::Command(error) => error.exit_code(),
+            CliError::Management(_) | CliError::Rotate(_) | CliError::Other(_) => 1,
         })
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        CommandError::Output(error).into()
+    }
+}
+
+impl From<AccountError> for CliError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Store(error) => error.into(),
+            other => CliError::with_hint(other.to_string(), "The console's accounts page lists all accounts."),
+        }
     }
 }
 

@@ -2,41 +2,34 @@
 //!
 //! Commands print data on standard output, as a table, JSON or CSV, and everything else on standard error. Operator
 //! commands open the database themselves, so they work without a running server; a running server picks up their
-//! changes within a second. The API client commands are in [`client`]: they need only the URL of a server.
+//! changes within a second. The API client commands are in the crate [`ringtrue_client`]: they need only the URL of a
+//! server.
 //!
 //! Secrets are never command-line arguments, which every user of the machine can read.
 
 mod arguments;
-mod client;
-mod completion;
-mod config;
 mod console;
 mod context;
-mod credentials;
+mod database;
 mod dev;
 mod doctor;
 mod eligibility;
-mod erase;
 mod error;
-mod keys;
-mod listen;
-mod migrate;
-mod printer;
-mod restored;
 mod serve;
-mod signals;
-mod stdin_argument;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use ringtrue_client::{
+    CommandError,
+    printer::{self, Printer},
+};
 
 use self::{
     arguments::{Arguments, Command},
     context::CommandContext,
     error::CliError,
-    printer::Printer,
 };
 use crate::config::Environment;
 
@@ -67,7 +60,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            printer::print_error(&error);
+            if !matches!(error, CliError::Command(CommandError::AlreadyReported)) {
+                printer::print_error(&error);
+            }
             error.exit_code()
         }
     }
@@ -76,19 +71,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
 async fn run_command(context: &CommandContext, command: Command) -> Result<(), CliError> {
     match command {
         Command::Dev(arguments) => dev::dev(context, &arguments).await,
-        Command::Listen(arguments) => listen::listen(context, arguments).await,
+        Command::Listen(arguments) => Ok(ringtrue_client::listen(&context.client()?, arguments).await?),
         Command::Serve => serve::serve(context).await,
-        Command::Migrate => migrate::migrate(context).await,
-        Command::Config(action) => config::run(context, &action),
+        Command::Migrate => database::migrate(context).await,
+        Command::Config(action) => doctor::config(context, &action),
         Command::Workspace(action) => workspace::run(context, action).await,
-        Command::Credentials(arguments) => credentials::run(context, arguments).await,
-        Command::Keys(action) => keys::run(context, action).await,
-        Command::Erase(arguments) => erase::erase(context, &arguments).await,
+        Command::Credentials(arguments) => workspace::run_credentials(context, arguments).await,
+        Command::Keys(action) => database::keys(context, action).await,
+        Command::Erase(arguments) => database::erase(context, &arguments).await,
         Command::Eligibility(action) => eligibility::run(context, action).await,
         Command::Console(action) => console::run(context, action).await,
         Command::Doctor => doctor::doctor(context).await,
-        Command::Restored(arguments) => restored::restored(context, &arguments).await,
-        Command::Client(command) => client::run(context, command).await,
-        Command::Completion { shell } => completion::completion(shell),
+        Command::Restored(arguments) => database::restored(context, &arguments).await,
+        Command::Client(command) => Ok(ringtrue_client::run(&context.client()?, command).await?),
+        Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
+        Command::Completion { shell } => {
+            let mut script = vec![];
+            clap_complete::generate(shell, &mut Arguments::command(), "ringtrue", &mut script);
+            Ok(printer::print_text(&String::from_utf8_lossy(&script))?)
+        }
     }
 }

@@ -1,19 +1,19 @@
-//! `ringtrue serve`.
+//! `ringtrue serve`, and the signals that stop and reload a server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use ringtrue_client::{SignalAction, Signals};
 use ringtrue_engine::ports::SystemEntropy;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     context::{CommandContext, database_clock, open_store},
     error::CliError,
-    signals::{Signals, run_until_stopped},
 };
 use crate::{
-    config::{self, Config},
+    config::{self, Config, ConfigError},
     telemetry,
-    wiring::{self, NodeParts},
+    wiring::{self, NodeDependencies, RunningNode},
 };
 
 pub(super) async fn serve(context: &CommandContext) -> Result<(), CliError> {
@@ -34,8 +34,8 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     let store = open_store(&config).await?;
     let shutdown = CancellationToken::new();
     let clock = Arc::new(database_clock(&*store).await?);
-    let parts = NodeParts { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
-    let running = wiring::start(parts, shutdown.clone()).await?;
+    let dependencies = NodeDependencies { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let running = wiring::start(dependencies, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,
         address = %running.address,
@@ -45,4 +45,67 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     );
     let load_config = || config::load(context.config_file.as_deref(), &context.environment).map(|loaded| loaded.config);
     run_until_stopped(running, &shutdown, grace, signals, load_config).await
+}
+
+/// Runs a server until SIGTERM or SIGINT; SIGHUP reloads the configuration. The first stop signal drains requests, a
+/// second one or the end of `grace` aborts them.
+pub(super) async fn run_until_stopped(
+    running: RunningNode,
+    shutdown: &CancellationToken,
+    grace: Duration,
+    mut signals: Signals,
+    load_config: impl Fn() -> Result<Config, ConfigError>,
+) -> Result<(), CliError> {
+    loop {
+        tokio::select! {
+            action = signals.next_action() => match action {
+                SignalAction::Stop => break,
+                SignalAction::Reload => {
+                    if let SignalAction::Stop = reload(&running, &mut signals, &load_config).await {
+                        break;
+                    }
+                }
+            },
+            () = shutdown.cancelled() => break,
+        }
+    }
+    tracing::info!("stopping; draining requests in flight");
+    shutdown.cancel();
+    tokio::select! {
+        () = running.wait_until_stopped() => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        () = signals.wait_for_stop() => Err(shutdown_aborted("received a second signal")),
+        () = tokio::time::sleep(grace) => Err(shutdown_aborted("`http.shutdown_grace` expired")),
+    }
+}
+
+/// Reloads, and repeats if another SIGHUP arrives meanwhile, since the files read may already be outdated.
+async fn reload(
+    running: &RunningNode,
+    signals: &mut Signals,
+    load_config: impl Fn() -> Result<Config, ConfigError>,
+) -> SignalAction {
+    loop {
+        let mut reload_again = false;
+        let mut reload = std::pin::pin!(running.reload(load_config().map_err(Into::into)));
+        loop {
+            tokio::select! {
+                () = &mut reload => break,
+                action = signals.next_action() => match action {
+                    SignalAction::Stop => return SignalAction::Stop,
+                    SignalAction::Reload => reload_again = true,
+                },
+            }
+        }
+        if !reload_again {
+            return SignalAction::Reload;
+        }
+    }
+}
+
+fn shutdown_aborted(reason: &str) -> CliError {
+    tracing::warn!("shutdown aborted requests in flight");
+    CliError::Other(anyhow::anyhow!("shutdown aborted requests in flight: {reason}"))
 }

@@ -1,23 +1,26 @@
-//! `ringtrue workspace`.
+//! `ringtrue workspace` and `ringtrue credentials`.
 
+use jiff::Timestamp;
+use ringtrue_client::{
+    CredentialsApi, SECRET_SHOWN_ONCE,
+    printer::{self, Record},
+};
 use ringtrue_domain::{
-    page::PageRequest,
     tenancy::{Name, RateLimits, Workspace, WorkspaceId},
+    timestamp,
 };
 use ringtrue_engine::{
+    Engine,
     management::{CreatedWorkspace, ManagementError},
-    ports::Store,
+    ports::{Store, StoreError},
 };
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{Limit, LimitArguments, WorkspaceAction},
-    context::{CommandContext, open_store},
-    credentials::SECRET_SHOWN_ONCE,
+    arguments::{CredentialsAction, CredentialsArguments, Limit, LimitArguments, WorkspaceAction},
+    context::{CommandContext, open_store, read_all_pages},
     error::CliError,
-    printer::{self, Record},
 };
-use crate::http::time;
 
 const COLUMNS: [&str; 5] = ["workspace_id", "name", "data_residency", "created_at", "rate_limits"];
 
@@ -31,12 +34,12 @@ pub(super) async fn run(context: &CommandContext, action: WorkspaceAction) -> Re
 
 async fn create(context: &CommandContext, name: Name) -> Result<(), CliError> {
     let CreatedWorkspace { workspace, credential } =
-        context.with_engine(async |engine| Ok(engine.create_workspace(name).await?)).await?;
+        context.with_engine(async |engine| Ok(engine.management.create_workspace(name).await?)).await?;
     context.printer.print_record(vec![
         ("workspace_id", json!(workspace.id.to_string())),
         ("name", json!(workspace.name.as_str())),
         ("data_residency", json!(workspace.data_residency.as_str())),
-        ("created_at", json!(time::format(workspace.created_at))),
+        ("created_at", json!(timestamp::format(workspace.created_at))),
         ("client_id", json!(credential.credential.client_id.as_str())),
         ("client_secret", json!(credential.secret.reveal())),
     ])?;
@@ -50,20 +53,9 @@ async fn list(context: &CommandContext) -> Result<(), CliError> {
     Ok(context.printer.print_list(&COLUMNS, workspaces.iter().map(workspace_record).collect())?)
 }
 
-/// Reads all pages, newest workspace first.
-pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, CliError> {
-    let mut workspaces = vec![];
-    let mut number = 1;
-    while let Some(request) = PageRequest::new(PageRequest::MAX_SIZE, number) {
-        let page = store.list_all_workspaces(request).await?;
-        let is_last = u64::from(number) >= page.total_pages();
-        workspaces.extend(page.items);
-        if is_last {
-            break;
-        }
-        number += 1;
-    }
-    Ok(workspaces)
+/// Newest first.
+pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, StoreError> {
+    read_all_pages(async |page| store.list_all_workspaces(page).await).await
 }
 
 async fn limit(context: &CommandContext, id: WorkspaceId, arguments: LimitArguments) -> Result<(), CliError> {
@@ -71,7 +63,11 @@ async fn limit(context: &CommandContext, id: WorkspaceId, arguments: LimitArgume
         .with_engine(async |engine| {
             let current = engine.control_plane().workspace(id).ok_or(ManagementError::WorkspaceNotFound)?;
             let limits = apply_limits(current.rate_limits, arguments);
-            engine.set_workspace_limits(id, limits).await?.ok_or_else(|| ManagementError::WorkspaceNotFound.into())
+            engine
+                .management
+                .set_workspace_limits(id, limits)
+                .await?
+                .ok_or_else(|| ManagementError::WorkspaceNotFound.into())
         })
         .await?;
     Ok(context.printer.print_record(workspace_record(&limited))?)
@@ -97,7 +93,7 @@ fn workspace_record(workspace: &Workspace) -> Record {
         json!(workspace.id.to_string()),
         json!(workspace.name.as_str()),
         json!(workspace.data_residency.as_str()),
-        json!(time::format(workspace.created_at)),
+        json!(timestamp::format(workspace.created_at)),
         limits_json(&workspace.rate_limits),
     ];
     COLUMNS.into_iter().zip(values).collect()
@@ -112,6 +108,44 @@ fn limits_json(limits: &RateLimits) -> Value {
         "management": limits.management,
         "token": limits.token,
     })
+}
+
+/// `create --workspace` writes to the configured database; all other actions call the server of the profile.
+pub(super) async fn run_credentials(
+    context: &CommandContext,
+    CredentialsArguments { owner, action }: CredentialsArguments,
+) -> Result<(), CliError> {
+    let credentials = || Ok::<_, CliError>(CredentialsApi::open(&context.client()?, &owner)?);
+    match action {
+        CredentialsAction::Create { workspace: Some(workspace), new } => {
+            create_credential(context, workspace, new.expires_at).await
+        }
+        CredentialsAction::Create { workspace: None, new } => Ok(credentials()?.create(&new).await?),
+        CredentialsAction::Client(action) => Ok(credentials()?.run(action).await?),
+    }
+}
+
+async fn create_credential(
+    context: &CommandContext,
+    workspace: WorkspaceId,
+    expires_at: Option<Timestamp>,
+) -> Result<(), CliError> {
+    let issue = async |engine: &Engine| {
+        if expires_at.is_some_and(|at| at <= engine.clock().now()) {
+            return Err(CliError::with_hint("--expires-at is in the past", "Use a time in the future."));
+        }
+        Ok(engine.management.create_workspace_credential_as_operator(workspace, expires_at).await?)
+    };
+    let issued = context.with_engine(issue).await?;
+    context.printer.print_record(vec![
+        ("workspace_id", json!(workspace.to_string())),
+        ("client_id", json!(issued.credential.client_id.as_str())),
+        ("client_secret", json!(issued.secret.reveal())),
+        ("created_at", json!(timestamp::format(issued.credential.created_at))),
+        ("expires_at", json!(issued.credential.expires_at.map(timestamp::format))),
+    ])?;
+    printer::print_note(SECRET_SHOWN_ONCE);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,16 +1,25 @@
-//! Environment variables, read once at startup.
+//! Environment variables, read once at startup, and secrets in files that must be readable by their owner only.
 
-use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
-use super::ConfigError;
+use ringtrue_client::{CLIENT_SECRET_VARIABLE, PROFILE_VARIABLE};
+use ringtrue_engine::keys::{InvalidMasterKey, MasterKey};
+use zeroize::Zeroizing;
+
+use super::{ConfigError, KeysSection};
 
 pub(super) const VARIABLE_PREFIX: &str = "RINGTRUE_";
 pub(super) const CONFIG_VARIABLE: &str = "RINGTRUE_CONFIG";
 pub(super) const MASTER_KEY_VARIABLE: &str = "RINGTRUE_MASTER_KEY";
 pub(super) const LOG_VARIABLE: &str = "RINGTRUE_LOG";
-/// Used by the API client commands.
-pub(crate) const PROFILE_VARIABLE: &str = "RINGTRUE_PROFILE";
-pub(crate) const CLIENT_SECRET_VARIABLE: &str = "RINGTRUE_CLIENT_SECRET";
 
 /// Variables with our prefix that are not settings.
 pub(super) const RESERVED_VARIABLES: [&str; 5] =
@@ -18,7 +27,8 @@ pub(super) const RESERVED_VARIABLES: [&str; 5] =
 
 /// All variables: those with the prefix `RINGTRUE_` are settings, and the file may reference any other that holds a
 /// secret. `Debug` shows only the names of prefixed ones.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("Environment({:?})", self.prefixed().map(|(name, _)| name).collect::<Vec<_>>())]
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
@@ -54,12 +64,92 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     }
 }
 
-impl std::fmt::Debug for Environment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.prefixed().map(|(name, _)| name)).finish()
+fn as_text<'a>(name: &str, value: &'a OsString) -> Result<&'a str, ConfigError> {
+    value.to_str().ok_or_else(|| ConfigError::NotText { name: name.to_owned() })
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MasterKeyError {
+    #[error(
+        "no master key: set `keys.master_key_file` or {MASTER_KEY_VARIABLE}; \
+         generate a key with `openssl rand -base64 32`"
+    )]
+    Missing,
+    #[error("cannot read the master key in {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error(
+        "the master key in {path} is readable by users other than its owner (mode {mode:04o}): run `chmod 600 {path}`",
+        path = path.display()
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("the master key in {} is longer than {MAX_SECRET_BYTES} bytes", path.display())]
+    TooLong { path: PathBuf },
+    #[error("{origin}: {error}")]
+    Invalid { origin: String, error: InvalidMasterKey },
+    #[error(transparent)]
+    Environment(#[from] ConfigError),
+}
+
+impl KeysSection {
+    /// Reads the master key. The environment takes precedence over the file.
+    pub fn master_key(&self, environment: &Environment) -> Result<MasterKey, MasterKeyError> {
+        let from_environment = environment.var(MASTER_KEY_VARIABLE)?.filter(|text| !text.is_empty());
+        match (from_environment, &self.master_key_file) {
+            (Some(text), _) => parse_master_key(text, MASTER_KEY_VARIABLE.to_owned()),
+            (None, Some(path)) => read_master_key(path),
+            (None, None) => Err(MasterKeyError::Missing),
+        }
     }
 }
 
-fn as_text<'a>(name: &str, value: &'a OsString) -> Result<&'a str, ConfigError> {
-    value.to_str().ok_or_else(|| ConfigError::NotText { name: name.to_owned() })
+/// Reads a master key from a file. Rejects files that other users can read.
+pub fn read_master_key(path: &Path) -> Result<MasterKey, MasterKeyError> {
+    let text = read_private_file(path).map_err(|error| match error {
+        SecretFileError::Unreadable(error) => MasterKeyError::Unreadable { path: path.to_owned(), error },
+        SecretFileError::Exposed { mode } => MasterKeyError::Exposed { path: path.to_owned(), mode },
+        SecretFileError::TooLong => MasterKeyError::TooLong { path: path.to_owned() },
+    })?;
+    parse_master_key(&text, path.display().to_string())
+}
+
+fn parse_master_key(text: &str, origin: String) -> Result<MasterKey, MasterKeyError> {
+    MasterKey::from_base64(text).map_err(|error| MasterKeyError::Invalid { origin, error })
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SecretFileError {
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    #[error("is readable by users other than its owner (mode {mode:04o})")]
+    Exposed { mode: u32 },
+    #[error("is longer than {MAX_SECRET_BYTES} bytes")]
+    TooLong,
+}
+
+/// The longest secrets are RSA keys: a key of 16,384 bits takes 12,800 bytes of PEM.
+const MAX_SECRET_BYTES: usize = 16_384;
+
+/// Reads a secret from a file. Rejects files that other users can read.
+pub(super) fn read_private_file(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let mode = metadata.mode() & 0o7777;
+    if is_exposed(mode, metadata.uid(), metadata.gid()) {
+        return Err(SecretFileError::Exposed { mode });
+    }
+    // Full capacity: a growing buffer would leave copies of the secret behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_SECRET_BYTES + 2));
+    file.take(MAX_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_SECRET_BYTES {
+        return Err(SecretFileError::TooLong);
+    }
+    let text = str::from_utf8(&bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// systemd credentials have mode 0440 and owner root:root: the group bits are the mask of an access control list that
+/// grants access to the service user only.
+pub(super) fn is_exposed(mode: u32, user: u32, group: u32) -> bool {
+    let is_credential = (mode & 0o777, user, group) == (0o440, 0, 0);
+    mode & 0o077 != 0 && !is_credential
 }

@@ -6,27 +6,18 @@
 //! Secrets are not settings. The master key (see [`KeysSection::master_key`]) and the secrets of connectors come from
 //! private files or the environment. Only a database URL may contain a password, which is masked in all output.
 //!
-//! docs/decisions/0001-configuration.md explains why no configuration library is used.
+//! docs/decisions/0001-configuration.md explains why the sections do not derive `Deserialize`.
 
-mod base_url;
 mod connectors;
+mod document;
 mod environment;
-mod error;
-mod ip_routing;
-mod log_filter;
-mod master_key;
-mod named_sections;
+mod format;
+mod listeners;
 mod networks;
 mod number_lookup;
-mod private_file;
 mod sections;
-mod settings;
-mod sourced_value;
-mod suggestion;
 #[cfg(test)]
 mod tests;
-mod value;
-mod value_type;
 
 use std::{
     fs, io,
@@ -38,24 +29,20 @@ use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberLimit};
 use ringtrue_engine::{callback, management::TenantLimits, rate_limit::DefaultRateLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
+use toml::Value;
 
-pub(crate) use self::environment::{CLIENT_SECRET_VARIABLE, PROFILE_VARIABLE};
+use self::document::ConfigDocument;
 pub use self::{
-    base_url::BaseUrl,
-    connectors::{CamaraSection, Connector, ConnectorFingerprint, ConnectorSection},
-    environment::Environment,
-    error::ConfigError,
-    log_filter::LogFilter,
-    master_key::{MasterKeyError, read_master_key},
+    connectors::{CamaraSection, Connector, ConnectorSection},
+    document::{ConfigError, ConnectorFingerprint, DEFAULTS, Origin},
+    environment::{Environment, MasterKeyError, read_master_key},
+    listeners::{BaseUrl, HeaderEnrichmentSection, HttpSection, IngressSection, MetricsSection, TlsFiles},
     number_lookup::{NumberLookupSection, NumberSourceSection},
     sections::{
-        CallbacksSection, HeaderEnrichmentSection, HttpSection, IngressSection, KeysSection, LogFormat, LogSection,
-        MetricsSection, RequestLogLevel, SandboxSection, StoreSection, TelemetrySection, TlsFiles,
+        CallbacksSection, KeysSection, LogFormat, LogSection, RequestLogLevel, SandboxSection, StoreSection,
+        TelemetrySection,
     },
-    settings::DEFAULTS,
-    value::Origin,
 };
-use self::{settings::Settings, value::Value};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -125,17 +112,13 @@ pub fn load(named: Option<&Path>, environment: &Environment) -> Result<LoadedCon
 }
 
 fn load_layers(file: Option<(&str, &Path)>, environment: &Environment) -> Result<LoadedConfig, ConfigError> {
-    let mut settings = Settings::defaults()?;
+    let mut document = ConfigDocument::defaults(environment)?;
     if let Some((text, path)) = file {
-        settings.overlay_file(path, text)?;
+        document.overlay_file(path, text)?;
     }
-    settings.overlay_environment(environment)?;
-    let config = sections::read(&settings, environment)?;
-    Ok(LoadedConfig {
-        config,
-        file: file.map(|(_, path)| path.to_owned()),
-        changed: settings.changed_settings().collect(),
-    })
+    document.overlay_environment()?;
+    let config = sections::read(&document)?;
+    Ok(LoadedConfig { config, file: file.map(|(_, path)| path.to_owned()), changed: document.changed_settings() })
 }
 
 /// Configuration of `ringtrue dev`: its own database, and loopback listeners only.
@@ -147,31 +130,30 @@ pub fn load_for_development(
     listen: SocketAddr,
     environment: &Environment,
 ) -> Result<Config, ConfigError> {
-    let mut settings = Settings::defaults()?;
-    let text = |text: &str| Value::Text(text.to_owned());
+    let mut document = ConfigDocument::defaults(environment)?;
     for (key, value) in [
-        ("metrics.listen", text("off")),
-        ("log.format", text("pretty")),
-        ("callbacks.allow_http", Value::Bool(true)),
-        ("callbacks.allowed_addresses", Value::List(vec![text("127.0.0.0/8"), text("::1/128")])),
+        ("metrics.listen", Value::from("off")),
+        ("log.format", "pretty".into()),
+        ("callbacks.allow_http", true.into()),
+        ("callbacks.allowed_addresses", vec!["127.0.0.0/8", "::1/128"].into()),
     ] {
-        settings.overlay(key, value, Origin::Development);
+        document.set(key, value, Origin::Development);
     }
-    settings.overlay_environment(environment)?;
+    document.overlay_environment()?;
     for (key, value) in [
-        ("base_url", text("")),
-        ("http.listen", Value::Text(listen.to_string())),
-        ("http.tls.certificate", text("")),
-        ("http.tls.key", text("")),
-        ("ingress.listen", text("off")),
-        ("header_enrichment.listen", text("off")),
-        ("header_enrichment.public_url", text("")),
-        ("store.url", Value::Text(format!("sqlite:{}", database.display()))),
-        ("keys.master_key_file", text("")),
+        ("base_url", ""),
+        ("http.listen", &listen.to_string()),
+        ("http.tls.certificate", ""),
+        ("http.tls.key", ""),
+        ("ingress.listen", "off"),
+        ("header_enrichment.listen", "off"),
+        ("header_enrichment.public_url", ""),
+        ("store.url", &format!("sqlite:{}", database.display())),
+        ("keys.master_key_file", ""),
     ] {
-        settings.overlay(key, value, Origin::Development);
+        document.set(key, value, Origin::Development);
     }
-    sections::read(&settings, environment)
+    sections::read(&document)
 }
 
 fn read_file(path: &Path) -> Result<String, ConfigError> {

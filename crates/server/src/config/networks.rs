@@ -1,161 +1,144 @@
-//! Networks and receiver pools.
+//! Networks, receiver pools, and the mapping of device addresses to networks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringtrue_domain::{
-    network::{DirectoryError, Network, NetworkDirectory, NetworkId, ReceiverPool},
-    phone::{Country, Msisdn},
-    tenancy::Mode,
+    network::{Network, NetworkDirectory, NetworkId},
+    phone::Msisdn,
 };
+use ringtrue_operators::ip_routing::IpRoutingConfig;
 
 use super::{
-    ConfigError, ConnectorSection, Origin, ip_routing,
-    named_sections::{NamedSection, SectionGroup},
-    settings::Settings,
-    value_type::{ListOf, Text, ValueType, text},
+    ConfigError, ConnectorSection,
+    document::{COUNTRIES, ConfigDocument, Section},
+    format::{country, display_name, integer, ip_networks, list, network_id, numbers, optional, path, text},
 };
 
-const MEMBERS: [&str; 5] = ["name", "aliases", "country", "prefixes", "receivers"];
-const DEFAULT_POOL_KEY: &str = "receivers.default";
+#[rustfmt::skip]
+const MEMBERS: [&str; 8] =
+    ["name", "aliases", "country", "prefixes", "receivers", "address_ranges", "isps", "autonomous_systems"];
 
-pub(super) fn read(settings: &Settings, connectors: &[ConnectorSection]) -> Result<NetworkDirectory, ConfigError> {
-    let sections: Vec<_> = settings.named_sections(SectionGroup::Networks).collect();
-    let networks: Vec<Network> = sections.iter().map(read_network).collect::<Result<_, _>>()?;
-    for (section, network) in sections.iter().zip(&networks) {
-        let invalid = |found, allowed| section.invalid("receivers", found, allowed);
-        check_pool(&network.receivers, connectors, invalid)?;
+/// Owners of values that only one network may have.
+struct Claims<T>(BTreeMap<T, String>);
+
+impl<T: Ord + ToString> Claims<T> {
+    fn claim(&mut self, section: &Section<'_>, member: &str, value: T) -> Result<(), ConfigError> {
+        let found = format!("{:?}", value.to_string());
+        let key = section.key(member);
+        let allowed = match self.0.insert(value, key.clone()) {
+            None => return Ok(()),
+            Some(owner) if owner == key => "each value only once".to_owned(),
+            Some(owner) => format!("values of this network only; this one is also in `{owner}`"),
+        };
+        Err(section.invalid(member, found, allowed))
+    }
+}
+
+pub(super) fn read(
+    document: &ConfigDocument<'_>,
+    connectors: &[ConnectorSection],
+) -> Result<(NetworkDirectory, IpRoutingConfig), ConfigError> {
+    let root = document.root();
+    let mut networks = vec![];
+    let mut ip_routing = IpRoutingConfig {
+        range_files: root.get("ip_routing.range_files", list(path()))?,
+        isp_database: root.get("ip_routing.isp_database", optional(path()))?,
+        connection_type_database: root.get("ip_routing.connection_type_database", optional(path()))?,
+        asn_database: root.get("ip_routing.asn_database", optional(path()))?,
+        ..IpRoutingConfig::default()
+    };
+    let mut ids = Claims(BTreeMap::new());
+    for section in document.named_sections("networks") {
+        ids.claim(&section, "", section.parse_name(network_id())?)?;
+    }
+    let mut prefixes = Claims(BTreeMap::new());
+    let (mut ranges, mut isps, mut systems) =
+        (Claims(BTreeMap::new()), Claims(BTreeMap::new()), Claims(BTreeMap::new()));
+    for section in document.named_sections("networks") {
+        let network = read_network(&section)?;
+        for prefix in &network.prefixes {
+            prefixes.claim(&section, "prefixes", prefix.clone())?;
+        }
+        for alias in network.aliases.iter().filter_map(|alias| alias.parse::<NetworkId>().ok()) {
+            ids.claim(&section, "aliases", alias)?;
+        }
+        check_pool(&section, "receivers", &network.receivers, connectors)?;
+        let address_ranges = section.get_or("address_ranges", ip_networks(), vec![])?;
+        for range in &address_ranges {
+            ranges.claim(&section, "address_ranges", range.trunc())?;
+        }
+        if !address_ranges.is_empty() {
+            ip_routing.ranges.insert(network.id.clone(), address_ranges);
+        }
+        for isp in section.get_or("isps", list(display_name()), vec![])? {
+            isps.claim(&section, "isps", isp.clone())?;
+            ip_routing.isps.insert(isp, network.id.clone());
+        }
+        for system in section.get_or("autonomous_systems", list(integer(1..=u32::MAX - 1)), vec![])? {
+            systems.claim(&section, "autonomous_systems", system)?;
+            ip_routing.autonomous_systems.insert(system, network.id.clone());
+        }
+        networks.push(network);
     }
     let mut countries = vec![];
-    for section in settings.named_sections(SectionGroup::Countries) {
-        let pool = section.read_value(&receiver_list())?;
-        check_pool(&pool, connectors, |found, allowed| section.invalid("", found, allowed))?;
-        countries.push((section.read_name(&country_code())?, pool));
+    for section in document.named_sections(COUNTRIES) {
+        let pool = section.get("", numbers())?;
+        check_pool(&section, "", &pool, connectors)?;
+        countries.push((section.parse_name(country())?, pool));
     }
-    let default_pool: ReceiverPool = settings.read(DEFAULT_POOL_KEY, &receiver_list())?;
-    check_pool(&default_pool, connectors, |found, allowed| settings.invalid(DEFAULT_POOL_KEY, found, allowed))?;
-    NetworkDirectory::new(networks, countries, default_pool).map_err(|error| conflict_error(&sections, &error))
+    let default_pool = root.get("receivers.default", numbers())?;
+    check_pool(&root, "receivers.default", &default_pool, connectors)?;
+    let directory = NetworkDirectory::new(networks, countries, default_pool);
+    let directory = directory.map_err(|error| document.invalid("networks", error, "networks without conflicts"))?;
+    Ok((directory, ip_routing))
 }
 
-fn read_network(section: &NamedSection<'_>) -> Result<Network, ConfigError> {
-    let id = section.read_name(&network_id())?;
-    section.reject_unknown(&[&MEMBERS[..], &ip_routing::MEMBERS].concat())?;
+fn read_network(section: &Section<'_>) -> Result<Network, ConfigError> {
+    let id = section.parse_name(network_id())?;
+    section.reject_unknown(&[&MEMBERS])?;
+    let allowed = "a number prefix of 1 to 15 digits with the country code, such as \"+447700\"";
+    let prefix = text(allowed, |text| {
+        let digits = text.strip_prefix('+').unwrap_or(text);
+        let is_valid = (1..=15).contains(&digits.len())
+            && !digits.starts_with('0')
+            && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_valid.then(|| digits.to_owned())
+    });
     Ok(Network {
         id,
-        name: section.read("name", &display_name())?,
-        aliases: section.read_optional("aliases", &ListOf(display_name()))?.unwrap_or_default(),
-        country: section.read("country", &country_code())?,
-        prefixes: section.read_optional("prefixes", &ListOf(prefix()))?.unwrap_or_default(),
-        receivers: section.read_optional("receivers", &receiver_list())?.unwrap_or_default(),
+        name: section.get("name", display_name())?,
+        aliases: section.get_or("aliases", list(display_name()), vec![])?,
+        country: section.get("country", country())?,
+        prefixes: section.get_or("prefixes", list(prefix), vec![])?,
+        receivers: section.get_or("receivers", numbers(), vec![])?,
     })
-}
-
-/// Locates a conflict between networks.
-fn conflict_error(sections: &[NamedSection<'_>], error: &DirectoryError) -> ConfigError {
-    let (id, member) = match error {
-        DirectoryError::SharedAlias { second, .. } => (Some(second), "aliases"),
-        DirectoryError::SharedPrefix { second, .. } => (Some(second), "prefixes"),
-        DirectoryError::DuplicateNetwork(id) => (Some(id), "prefixes"),
-        DirectoryError::InvalidPrefix(_) => (None, "prefixes"),
-    };
-    let (found, allowed) = match error {
-        DirectoryError::SharedAlias { alias, first, .. } if alias == first => {
-            let allowed = format!("ids of this network only; this is the id of `networks.{first}`");
-            (format!("\"{alias}\""), allowed)
-        }
-        DirectoryError::SharedAlias { alias, first, .. } => {
-            let allowed = format!("ids of this network only; this one is also in `networks.{first}.aliases`");
-            (format!("\"{alias}\""), allowed)
-        }
-        DirectoryError::SharedPrefix { prefix, first, second } if first == second => {
-            (format!("{prefix:?} twice"), "each prefix only once".to_owned())
-        }
-        DirectoryError::SharedPrefix { prefix, first, .. } => {
-            let allowed = format!("prefixes of this network only; this one is also in `networks.{first}.prefixes`");
-            (format!("{prefix:?}"), allowed)
-        }
-        // Unreachable: section names are distinct and prefixes are parsed.
-        DirectoryError::DuplicateNetwork(_) => (error.to_string(), "each network only once".to_owned()),
-        DirectoryError::InvalidPrefix(_) => (error.to_string(), prefix().allowed()),
-    };
-    let section = sections.iter().find(|section| id.is_some_and(|id| id.as_str() == section.name));
-    match section {
-        Some(section) => section.invalid(member, found, allowed),
-        None => ConfigError::Invalid {
-            key: SectionGroup::Networks.prefix().to_owned(),
-            origin: Origin::Default,
-            found,
-            allowed,
-        },
-    }
 }
 
 /// Rejects duplicate receivers, and receivers that no connector serves.
 fn check_pool(
-    pool: &ReceiverPool,
+    section: &Section<'_>,
+    member: &str,
+    pool: &[Msisdn],
     connectors: &[ConnectorSection],
-    invalid: impl Fn(String, String) -> ConfigError,
 ) -> Result<(), ConfigError> {
-    reject_duplicates(pool, &invalid)?;
+    reject_duplicates(section, member, pool)?;
     let served: BTreeSet<&Msisdn> = connectors.iter().flat_map(ConnectorSection::receivers).collect();
-    match pool.iter().find(|receiver| !served.contains(receiver)) {
-        None => Ok(()),
-        Some(unserved) => {
-            let allowed = if served.is_empty() {
-                "receivers of connectors; no connector is configured".to_owned()
-            } else {
-                let served: Vec<_> = served.iter().map(|receiver| format!("{:?}", receiver.as_str())).collect();
-                format!("receivers of connectors: {}", served.join(", "))
-            };
-            Err(invalid(format!("{:?}, which no connector serves", unserved.as_str()), allowed))
-        }
-    }
+    let Some(unserved) = pool.iter().find(|receiver| !served.contains(receiver)) else { return Ok(()) };
+    let allowed = if served.is_empty() {
+        "receivers of connectors; no connector is configured".to_owned()
+    } else {
+        let served: Vec<_> = served.iter().map(|receiver| format!("{:?}", receiver.as_str())).collect();
+        format!("receivers of connectors: {}", served.join(", "))
+    };
+    Err(section.invalid(member, format!("{:?}, which no connector serves", unserved.as_str()), allowed))
 }
 
-pub(super) fn reject_duplicates(
-    pool: &ReceiverPool,
-    invalid: impl Fn(String, String) -> ConfigError,
-) -> Result<(), ConfigError> {
+pub(super) fn reject_duplicates(section: &Section<'_>, member: &str, pool: &[Msisdn]) -> Result<(), ConfigError> {
     let mut seen = BTreeSet::new();
     match pool.iter().find(|receiver| !seen.insert(*receiver)) {
         None => Ok(()),
-        Some(duplicate) => Err(invalid(format!("{:?} twice", duplicate.as_str()), "each number only once".to_owned())),
-    }
-}
-
-pub(super) fn receiver_list() -> ListOf<Text<Msisdn>> {
-    ListOf(Text {
-        allowed: "a phone number in E.164 format, such as \"+447700900001\"",
-        parse: |text| Msisdn::parse(text, Mode::Live).ok(),
-    })
-}
-
-pub(super) fn country_code() -> Text<Country> {
-    text("a two-letter country code, such as \"GB\"")
-}
-
-pub(super) fn network_id() -> Text<NetworkId> {
-    text("a network id: five or six digits, MCC and MNC")
-}
-
-pub(super) fn display_name() -> Text<String> {
-    Text {
-        allowed: "1 to 100 characters without control characters",
-        parse: |text| {
-            let is_valid = (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-            is_valid.then(|| text.to_owned())
-        },
-    }
-}
-
-fn prefix() -> Text<String> {
-    Text {
-        allowed: "a number prefix of 1 to 15 digits with the country code, such as \"+447700\"",
-        parse: |text| {
-            let digits = text.strip_prefix('+').unwrap_or(text);
-            let is_valid = (1..=15).contains(&digits.len())
-                && !digits.starts_with('0')
-                && digits.bytes().all(|byte| byte.is_ascii_digit());
-            is_valid.then(|| digits.to_owned())
-        },
+        Some(duplicate) => {
+            Err(section.invalid(member, format!("{:?} twice", duplicate.as_str()), "each number only once"))
+        }
     }
 }

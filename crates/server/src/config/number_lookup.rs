@@ -2,14 +2,14 @@
 
 use std::{iter, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use ringtrue_domain::network::{Network, NetworkDirectory, NetworkId};
 use ringtrue_engine::number_lookup::PrefixPolicy;
 use ringtrue_operators::{
     client::ClientSettings,
     number_lookup::{
-        BreakerSettings, EnumConfig, HlrConfig, KnownNetworks, TelcoFinderConfig,
-        enum_dns::{CodeTable, NameServer, RecordRules},
+        EnumConfig, HlrConfig, KnownNetworks, TelcoFinderConfig,
+        enum_dns::{CodeTable, NameServer},
         http_hlr::{
             GenericJson, HlrDriver, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials, NetworkPointers, Twilio,
             VonageInsights,
@@ -17,21 +17,20 @@ use ringtrue_operators::{
         telco_finder::{SearchDepth, TelcoFinderOperation},
     },
 };
+use serde::Deserialize;
 use url::Url;
 
 use super::{
-    ConfigError, Environment,
-    connectors::{
-        authentication::{
-            AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, read_client, read_client_authentication, read_client_secret,
-            read_secret_text, read_signing_key, token_text, web_url,
-        },
-        camara::{network_id, read_breaker},
-        section_reader::SectionReader,
+    ConfigError,
+    connectors::client::{
+        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, SIGNING_KEY_MEMBERS, read_authentication, read_breaker, read_client,
+        read_client_secret, read_signing_key, require_signing_key,
     },
-    named_sections::SectionGroup,
-    settings::Settings,
-    value_type::{Bool, DurationRange, Integer, ListOf, OneOf, Text, text},
+    document::{ConfigDocument, Section},
+    format::{
+        Format, MILLISECOND, SECOND, boolean, duration, integer, keyword, list, network_id, parsed, string, text,
+        token, variant, web_url,
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -50,65 +49,44 @@ pub enum NumberSourceSection {
     TelcoFinder(Box<TelcoFinderConfig>, ClientSettings),
 }
 
-const PREFIX_MODES: OneOf<PrefixPolicy> =
-    OneOf(&[("fallback", PrefixPolicy::Fallback), ("final", PrefixPolicy::Final), ("never", PrefixPolicy::Never)]);
-
-#[derive(Clone, Copy)]
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum SourceKind {
-    Enum,
-    Hlr,
+    EnumDns,
+    HttpHlr,
     TelcoFinder,
 }
 
-const SOURCE_KINDS: OneOf<SourceKind> =
-    OneOf(&[("enum_dns", SourceKind::Enum), ("http_hlr", SourceKind::Hlr), ("telco_finder", SourceKind::TelcoFinder)]);
-
-const COMMON_MEMBERS: [&str; 3] = ["kind", "breaker_failures", "breaker_open_for"];
-
 pub(super) fn read(
-    settings: &Settings,
-    environment: &Environment,
+    document: &ConfigDocument<'_>,
     networks: &NetworkDirectory,
 ) -> Result<NumberLookupSection, ConfigError> {
-    const ORDER_KEY: &str = "number_lookup.order";
-    const PREFIXES_KEY: &str = "number_lookup.prefixes";
+    const PREFIX_POLICIES: &[(&str, PrefixPolicy)] =
+        &[("fallback", PrefixPolicy::Fallback), ("final", PrefixPolicy::Final), ("never", PrefixPolicy::Never)];
+    let section = document.section("number_lookup");
+    let order = section.get("order", list(token()))?;
     let known = known_networks(networks);
-    let order = settings.read(ORDER_KEY, &ListOf(token_text()))?;
-    let mut sources = Vec::new();
-    for section in settings.named_sections(SectionGroup::NumberSources) {
-        let position = order.iter().position(|name| name == section.name);
-        let kind = section.read("kind", &SOURCE_KINDS)?;
-        let mut reader = SectionReader::new(section, environment);
-        let source = match kind {
-            SourceKind::Enum => NumberSourceSection::Enum(Box::new(read_enum_dns(&reader, &known)?)),
-            SourceKind::Hlr => {
-                let config = read_http_hlr(&mut reader, &known)?;
-                NumberSourceSection::Hlr(Box::new(config), read_client(&mut reader)?)
-            }
-            SourceKind::TelcoFinder => {
-                let config = read_telco_finder(&mut reader, &known)?;
-                NumberSourceSection::TelcoFinder(Box::new(config), read_client(&mut reader)?)
-            }
-        };
-        // Sources missing from the order follow, sorted by name.
-        sources.push((position.unwrap_or(usize::MAX), section.name, source));
+    let sources: Vec<_> = document.named_sections("number_sources").collect();
+    let unknown = order.iter().find(|name| sources.iter().all(|source| source.name() != *name));
+    let mut sources: Vec<_> = sources
+        .into_iter()
+        .map(|source| {
+            // Sources missing from the order follow, sorted by name.
+            let position = order.iter().position(|name| name == source.name()).unwrap_or(usize::MAX);
+            Ok((position, read_source(&source, &known)?))
+        })
+        .collect::<Result<_, ConfigError>>()?;
+    if let Some(unknown) = unknown {
+        return Err(section.invalid("order", format!("{unknown:?}"), "names of `[number_sources.NAME]` sections"));
     }
-    if let Some(unknown) = order.iter().find(|name| !sources.iter().any(|(_, known, _)| known == name)) {
-        let allowed = "names of `[number_sources.NAME]` sections";
-        return Err(settings.invalid(ORDER_KEY, format!("{unknown:?}"), allowed));
-    }
-    sources.sort_by_key(|(position, name, _)| (*position, *name));
-    let prefixes = settings.read(PREFIXES_KEY, &PREFIX_MODES)?;
+    sources.sort_by_key(|(position, _)| *position);
+    let prefixes = section.get("prefixes", keyword(PREFIX_POLICIES))?;
     if prefixes == PrefixPolicy::Never && sources.is_empty() {
         let allowed = "\"never\" only with a `[number_sources.NAME]` section, since no number would have a network";
-        return Err(settings.invalid(PREFIXES_KEY, "\"never\"".to_owned(), allowed));
+        return Err(section.invalid("prefixes", "\"never\"", allowed));
     }
-    Ok(NumberLookupSection {
-        prefixes,
-        deadline: settings
-            .read("number_lookup.deadline", &DurationRange(Duration::from_millis(100)..=Duration::from_secs(30)))?,
-        sources: sources.into_iter().map(|(_, _, source)| source).collect(),
-    })
+    let deadline = section.get("deadline", duration(100 * MILLISECOND, 30 * SECOND))?;
+    Ok(NumberLookupSection { prefixes, deadline, sources: sources.into_iter().map(|(_, source)| source).collect() })
 }
 
 /// Includes aliases, since sources may return any id of a network.
@@ -120,247 +98,201 @@ fn known_networks(networks: &NetworkDirectory) -> KnownNetworks {
     networks.networks().flat_map(ids).collect()
 }
 
-fn read_enum_dns(reader: &SectionReader<'_>, known: &KnownNetworks) -> Result<EnumConfig, ConfigError> {
-    const MEMBERS: [&str; 9] = [
-        "servers",
-        "suffix",
-        "timeout",
-        "tries",
-        "mixed_case",
-        "routing_numbers",
-        "service_providers",
-        "not_ported",
-        "authoritative",
-    ];
-    let section = reader.section;
-    section.reject_unknown(&[&COMMON_MEMBERS[..], &MEMBERS].concat())?;
-    let servers =
-        section.read("servers", &ListOf(text::<NameServer>("a host and a port, such as \"192.0.2.53:53\"")))?;
+fn read_source(section: &Section<'_>, known: &KnownNetworks) -> Result<NumberSourceSection, ConfigError> {
+    Ok(match section.get("kind", variant())? {
+        SourceKind::EnumDns => NumberSourceSection::Enum(Box::new(read_enum_dns(section, known)?)),
+        SourceKind::HttpHlr => {
+            let mut config = HlrConfig::new(section.name(), read_hlr_driver(section)?);
+            config.known_networks = known.clone();
+            config.breaker = read_breaker(section)?;
+            NumberSourceSection::Hlr(Box::new(config), read_client(section)?)
+        }
+        SourceKind::TelcoFinder => {
+            let config = read_telco_finder(section, known)?;
+            NumberSourceSection::TelcoFinder(Box::new(config), read_client(section)?)
+        }
+    })
+}
+
+fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumConfig, ConfigError> {
+    #[rustfmt::skip]
+    section.reject_unknown(&[&[
+        "kind", "servers", "suffix", "timeout", "tries", "mixed_case", "routing_numbers", "service_providers",
+        "not_ported", "authoritative", "breaker_failures", "breaker_open_for",
+    ]])?;
+    let server = parsed::<NameServer>("a host and a port, such as \"192.0.2.53:53\"");
+    let servers = section.get("servers", list(server))?;
     if servers.is_empty() {
         return Err(section.invalid("servers", "[]", "at least one name server"));
     }
-    let defaults = EnumConfig::new(section.name, servers);
-    let span = DurationRange(Duration::from_millis(50)..=Duration::from_secs(10));
-    let table = |member| -> Result<CodeTable, ConfigError> {
-        Ok(section.read_optional(member, &ListOf(code_to_network()))?.unwrap_or_default().into_iter().collect())
-    };
-    Ok(EnumConfig {
-        suffix: section.read_optional("suffix", &token_text())?.unwrap_or(defaults.suffix.clone()),
-        timeout: section.read_optional("timeout", &span)?.unwrap_or(defaults.timeout),
-        tries: section.read_optional("tries", &Integer(1..=5))?.unwrap_or(defaults.tries),
-        randomize_case: section.read_optional("mixed_case", &Bool)?.unwrap_or(defaults.randomize_case),
-        rules: RecordRules {
-            known_networks: known.clone(),
-            routing_numbers: table("routing_numbers")?,
-            service_providers: table("service_providers")?,
-            not_ported: section.read_optional("not_ported", &network_id())?,
-            is_authoritative: section.read_optional("authoritative", &Bool)?.unwrap_or(false),
-        },
-        breaker: read_breaker(reader)?,
-        ..defaults
-    })
+    let mut config = EnumConfig::new(section.name(), servers);
+    section.set("suffix", token(), &mut config.suffix)?;
+    section.set("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
+    section.set("tries", integer(1..=5), &mut config.tries)?;
+    section.set("mixed_case", boolean(), &mut config.randomize_case)?;
+    section.set("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
+    section.set("service_providers", code_table(), &mut config.rules.service_providers)?;
+    config.rules.not_ported = section.get_opt("not_ported", network_id())?;
+    section.set("authoritative", boolean(), &mut config.rules.is_authoritative)?;
+    config.rules.known_networks = known.clone();
+    config.breaker = read_breaker(section)?;
+    Ok(config)
 }
 
-#[derive(Clone, Copy)]
-enum DriverKind {
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Driver {
     Infobip,
     HlrLookups,
     Twilio,
-    Vonage,
-    Generic,
+    VonageIdentityInsights,
+    GenericJson,
 }
 
-const DRIVERS: OneOf<DriverKind> = OneOf(&[
-    ("infobip", DriverKind::Infobip),
-    ("hlr_lookups", DriverKind::HlrLookups),
-    ("twilio", DriverKind::Twilio),
-    ("vonage_identity_insights", DriverKind::Vonage),
-    ("generic_json", DriverKind::Generic),
-]);
-const LOOKUPS: OneOf<HlrLookupKind> = OneOf(&[("hlr", HlrLookupKind::Hlr), ("mnp", HlrLookupKind::Mnp)]);
+const SECRET_MEMBERS: [&str; 2] = ["client_secret_file", "client_secret_env"];
 
-fn read_http_hlr(reader: &mut SectionReader<'_>, known: &KnownNetworks) -> Result<HlrConfig, ConfigError> {
-    let section = reader.section;
-    let driver = match section.read("driver", &DRIVERS)? {
-        DriverKind::Infobip => {
-            reject_unknown(reader, &["base_url", "user", "client_secret_file", "client_secret_env"])?;
-            let credentials = match section.read_optional("user", &token_text())? {
-                Some(user) => InfobipCredentials::Basic { user, password: read_client_secret(reader)? },
-                None => InfobipCredentials::ApiKey(read_client_secret(reader)?),
-            };
-            HlrDriver::Infobip(Infobip { base_url: section.read("base_url", &web_url())?, credentials })
-        }
-        DriverKind::HlrLookups => {
-            reject_unknown(reader, &["base_url", "key", "lookup", "client_secret_file", "client_secret_env"])?;
-            HlrDriver::HlrLookups(HlrLookups {
-                base_url: read_base_url(reader, HlrLookups::BASE_URL)?,
-                key: section.read("key", &token_text())?,
-                lookup: section.read_optional("lookup", &LOOKUPS)?.unwrap_or(HlrLookupKind::Hlr),
-                secret: read_client_secret(reader)?,
-            })
-        }
-        DriverKind::Twilio => {
-            reject_unknown(reader, &["base_url", "key", "client_secret_file", "client_secret_env"])?;
-            HlrDriver::Twilio(Twilio {
-                base_url: read_base_url(reader, Twilio::BASE_URL)?,
-                key: section.read("key", &token_text())?,
-                secret: read_client_secret(reader)?,
-            })
-        }
-        DriverKind::Vonage => {
-            let own = ["base_url", "application_id", "purpose", "signing_key_file", "signing_key_env"];
-            reject_unknown(reader, &[&own[..], &["signing_key_id", "signing_algorithm"]].concat())?;
-            let key = read_signing_key(reader)?;
-            HlrDriver::VonageIdentityInsights(VonageInsights {
-                base_url: read_base_url(reader, VonageInsights::BASE_URL)?,
-                application_id: section.read("application_id", &token_text())?,
-                key: key
-                    .ok_or_else(|| section.invalid("signing_key_file", "nothing", "a path to a private key (PEM)"))?,
-                purpose: section
-                    .read_optional("purpose", &token_text())?
-                    .or_else(|| Some(VonageInsights::PURPOSE.to_owned())),
-            })
-        }
-        DriverKind::Generic => HlrDriver::GenericJson(read_generic_json(reader)?),
+fn read_hlr_driver(section: &Section<'_>) -> Result<HlrDriver, ConfigError> {
+    const LOOKUPS: &[(&str, HlrLookupKind)] = &[("hlr", HlrLookupKind::Hlr), ("mnp", HlrLookupKind::Mnp)];
+    let reject_unknown = |own: &[&str], credentials: &[&str]| {
+        section.reject_unknown(&[&["kind", "driver"], &CLIENT_MEMBERS, own, credentials])
     };
-    Ok(HlrConfig {
-        known_networks: known.clone(),
-        breaker: read_breaker(reader)?,
-        ..HlrConfig::new(section.name, driver)
+    Ok(match section.get("driver", variant())? {
+        Driver::Infobip => {
+            reject_unknown(&["base_url", "user"], &SECRET_MEMBERS)?;
+            let secret = read_client_secret(section)?;
+            let credentials = match section.get_opt("user", token())? {
+                Some(user) => InfobipCredentials::Basic { user, password: secret },
+                None => InfobipCredentials::ApiKey(secret),
+            };
+            HlrDriver::Infobip(Infobip { base_url: section.get("base_url", web_url())?, credentials })
+        }
+        Driver::HlrLookups => {
+            reject_unknown(&["base_url", "key", "lookup"], &SECRET_MEMBERS)?;
+            HlrDriver::HlrLookups(HlrLookups {
+                base_url: read_base_url(section, HlrLookups::BASE_URL)?,
+                key: section.get("key", token())?,
+                lookup: section.get_or("lookup", keyword(LOOKUPS), HlrLookupKind::Hlr)?,
+                secret: read_client_secret(section)?,
+            })
+        }
+        Driver::Twilio => {
+            reject_unknown(&["base_url", "key"], &SECRET_MEMBERS)?;
+            HlrDriver::Twilio(Twilio {
+                base_url: read_base_url(section, Twilio::BASE_URL)?,
+                key: section.get("key", token())?,
+                secret: read_client_secret(section)?,
+            })
+        }
+        Driver::VonageIdentityInsights => {
+            reject_unknown(&["base_url", "application_id", "purpose"], &SIGNING_KEY_MEMBERS)?;
+            HlrDriver::VonageIdentityInsights(VonageInsights {
+                key: require_signing_key(section, read_signing_key(section)?)?,
+                base_url: read_base_url(section, VonageInsights::BASE_URL)?,
+                application_id: section.get("application_id", token())?,
+                purpose: Some(section.get_or("purpose", token(), VonageInsights::PURPOSE.to_owned())?),
+            })
+        }
+        Driver::GenericJson => {
+            #[rustfmt::skip]
+            reject_unknown(&[
+                "method", "url", "headers", "secret_header", "body", "network_pointer", "country_code_pointer",
+                "network_code_pointer", "state_pointer", "absent_values", "invalid_values", "failed_values",
+                "no_data_statuses",
+            ], &SECRET_MEMBERS)?;
+            HlrDriver::GenericJson(read_generic_json(section)?)
+        }
     })
 }
 
-fn reject_unknown(reader: &SectionReader<'_>, own: &[&str]) -> Result<(), ConfigError> {
-    reader.section.reject_unknown(&[&COMMON_MEMBERS[..], &["driver"], &CLIENT_MEMBERS, own].concat())
+fn read_base_url(section: &Section<'_>, default: &str) -> Result<Url, ConfigError> {
+    let default = || Url::parse(default).map_err(|_| section.invalid("base_url", "nothing", "a URL"));
+    section.get_opt("base_url", web_url())?.map_or_else(default, Ok)
 }
 
-fn read_generic_json(reader: &mut SectionReader<'_>) -> Result<GenericJson, ConfigError> {
-    const OWN: [&str; 14] = [
-        "method",
-        "url",
-        "headers",
-        "secret_header",
-        "client_secret_file",
-        "client_secret_env",
-        "body",
-        "network_pointer",
-        "country_code_pointer",
-        "network_code_pointer",
-        "state_pointer",
-        "absent_values",
-        "invalid_values",
-        "failed_values",
-    ];
-    reject_unknown(reader, &[&OWN[..], &["no_data_statuses"]].concat())?;
-    let section = reader.section;
-    let network = match section.read_optional("network_pointer", &token_text())? {
+fn read_generic_json(section: &Section<'_>) -> Result<GenericJson, ConfigError> {
+    let network = match section.get_opt("network_pointer", token())? {
         Some(pointer) => NetworkPointers::Codes(pointer),
         None => NetworkPointers::Separate {
-            country: section.read("country_code_pointer", &token_text())?,
-            network: section.read("network_code_pointer", &token_text())?,
+            country: section.get("country_code_pointer", token())?,
+            network: section.get("network_code_pointer", token())?,
         },
     };
-    let defaults = GenericJson::new(section.read("url", &token_text())?, network);
-    let mut headers = HeaderMap::new();
-    for (name, value) in section.read_optional("headers", &ListOf(header()))?.unwrap_or_default() {
-        headers.append(name, value);
-    }
-    if let Some(name) = section.read_optional("secret_header", &header_name())? {
-        let value = read_secret_text(reader)?;
-        let allowed = "a secret that is valid in an HTTP header";
-        let mut value = HeaderValue::from_str(value.as_str())
-            .map_err(|_| section.invalid("client_secret_file", "an invalid secret", allowed))?;
+    let mut config = GenericJson::new(section.get("url", token())?, network);
+    let methods = text("\"GET\" or \"POST\"", |text| match text {
+        "GET" => Some(Method::GET),
+        "POST" => Some(Method::POST),
+        _ => None,
+    });
+    section.set("method", methods, &mut config.method)?;
+    let header = text("a header, such as \"Accept: application/json\"", |text| {
+        let (name, value) = text.split_once(':')?;
+        Some((name.trim().parse::<HeaderName>().ok()?, value.trim().parse().ok()?))
+    });
+    config.headers.extend(section.get_or("headers", list(header), vec![])?);
+    if let Some(name) = section.get_opt("secret_header", parsed::<HeaderName>("a header name"))? {
+        let mut value = section.get_secret(
+            "client_secret",
+            &("a secret that is valid in an HTTP header", |text| {
+                HeaderValue::from_str(text).ok().filter(|value| !value.is_empty())
+            }),
+        )?;
         value.set_sensitive(true);
-        headers.append(name, value);
+        config.headers.append(name, value);
     }
-    let values = |member| section.read_optional(member, &ListOf(token_text()));
-    Ok(GenericJson {
-        method: section
-            .read_optional("method", &METHODS)?
-            .map_or(defaults.method, |post| if post { Method::POST } else { Method::GET }),
-        headers,
-        body: section.read_optional("body", &body_text())?,
-        state: section.read_optional("state_pointer", &token_text())?,
-        absent_values: values("absent_values")?.unwrap_or(defaults.absent_values),
-        invalid_values: values("invalid_values")?.unwrap_or(defaults.invalid_values),
-        failed_values: values("failed_values")?.unwrap_or(defaults.failed_values),
-        no_data_statuses: section
-            .read_optional("no_data_statuses", &ListOf(Integer(400..=499)))?
-            .unwrap_or(defaults.no_data_statuses),
-        ..defaults
-    })
+    config.body = section.get_opt("body", string("up to 4096 characters", |text| text.len() <= 4_096))?;
+    config.state = section.get_opt("state_pointer", token())?;
+    section.set("absent_values", list(token()), &mut config.absent_values)?;
+    section.set("invalid_values", list(token()), &mut config.invalid_values)?;
+    section.set("failed_values", list(token()), &mut config.failed_values)?;
+    section.set("no_data_statuses", list(integer(400..=499)), &mut config.no_data_statuses)?;
+    Ok(config)
 }
 
-const METHODS: OneOf<bool> = OneOf(&[("GET", false), ("POST", true)]);
-
-const DEPTHS: OneOf<SearchDepth> = OneOf(&[
-    ("shallow", SearchDepth::Shallow),
-    ("shallow_then_deep", SearchDepth::ShallowThenDeep),
-    ("deep", SearchDepth::Deep),
-]);
-
-fn read_telco_finder(reader: &mut SectionReader<'_>, known: &KnownNetworks) -> Result<TelcoFinderConfig, ConfigError> {
-    const OWN: [&str; 7] = ["root", "interface", "operators", "depth", "token_endpoint", "issuer", "scope"];
-    const SEARCHES: OneOf<bool> = OneOf(&[("telco_finder", true), ("network_id", false)]);
-    let section = reader.section;
-    section.reject_unknown(&[&COMMON_MEMBERS[..], &OWN, &AUTHENTICATION_MEMBERS, &CLIENT_MEMBERS].concat())?;
-    let key = read_signing_key(reader)?;
-    let operation = if section.read_optional("interface", &SEARCHES)?.unwrap_or(true) {
-        let operators = section.read("operators", &ListOf(code_to_network()))?.into_iter().collect();
-        TelcoFinderOperation::Search { operators, depth: section.read_optional("depth", &DEPTHS)?.unwrap_or_default() }
+fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<TelcoFinderConfig, ConfigError> {
+    const DEPTHS: &[(&str, SearchDepth)] = &[
+        ("shallow", SearchDepth::Shallow),
+        ("shallow_then_deep", SearchDepth::ShallowThenDeep),
+        ("deep", SearchDepth::Deep),
+    ];
+    section.reject_unknown(&[
+        &["kind", "root", "interface", "operators", "depth", "token_endpoint", "issuer", "scope"],
+        &AUTHENTICATION_MEMBERS,
+        &SIGNING_KEY_MEMBERS,
+        &CLIENT_MEMBERS,
+    ])?;
+    let key = read_signing_key(section)?;
+    let interfaces = keyword(&[("telco_finder", true), ("network_id", false)]);
+    let operation = if section.get_or("interface", interfaces, true)? {
+        TelcoFinderOperation::Search {
+            operators: section.get("operators", list(code_to_network()))?.into_iter().collect(),
+            depth: section.get_or("depth", keyword(DEPTHS), SearchDepth::default())?,
+        }
     } else {
         TelcoFinderOperation::NetworkId
     };
-    let defaults = TelcoFinderConfig::new(
-        section.name,
-        section.read("root", &web_url())?,
+    let mut config = TelcoFinderConfig::new(
+        section.name(),
+        section.get("root", web_url())?,
         operation,
-        section.read("token_endpoint", &web_url())?,
-        section.read("client_id", &token_text())?,
-        read_client_authentication(reader, key.as_ref())?,
+        section.get("token_endpoint", web_url())?,
+        section.get("client_id", token())?,
+        read_authentication(section, key)?,
     );
-    let breaker: BreakerSettings = read_breaker(reader)?;
-    Ok(TelcoFinderConfig {
-        issuer: section.read_optional("issuer", &token_text())?.unwrap_or(defaults.issuer.clone()),
-        scope: section.read_optional("scope", &token_text())?.or(defaults.scope.clone()),
-        known_networks: known.clone(),
-        breaker,
-        ..defaults
-    })
-}
-
-fn read_base_url(reader: &SectionReader<'_>, defaults: &str) -> Result<Url, ConfigError> {
-    let given = reader.section.read_optional("base_url", &web_url())?;
-    let defaults = || Url::parse(defaults).map_err(|_| reader.section.invalid("base_url", "nothing", "a URL"));
-    given.map_or_else(defaults, Ok)
+    section.set("issuer", token(), &mut config.issuer)?;
+    config.scope = section.get_opt("scope", token())?.or(config.scope);
+    config.known_networks = known.clone();
+    config.breaker = read_breaker(section)?;
+    Ok(config)
 }
 
 /// Parses `CODE=NETWORK_ID`.
-fn code_to_network() -> Text<(String, NetworkId)> {
-    Text {
-        allowed: "a code, `=` and a network id, such as \"d2701=25001\"",
-        parse: |text| {
-            let (code, network) = text.rsplit_once('=')?;
-            (!code.is_empty()).then_some(())?;
-            Some((code.to_owned(), network.parse().ok()?))
-        },
-    }
+fn code_to_network() -> Format<(String, NetworkId)> {
+    text("a code, `=` and a network id, such as \"d2701=25001\"", |text| {
+        let (code, network) = text.rsplit_once('=').filter(|(code, _)| !code.is_empty())?;
+        Some((code.to_owned(), network.parse().ok()?))
+    })
 }
 
-fn header() -> Text<(HeaderName, HeaderValue)> {
-    Text {
-        allowed: "a header, such as \"Accept: application/json\"",
-        parse: |text| {
-            let (name, value) = text.split_once(':')?;
-            Some((name.trim().parse().ok()?, value.trim().parse().ok()?))
-        },
-    }
-}
-
-fn header_name() -> Text<HeaderName> {
-    text("a header name")
-}
-
-fn body_text() -> Text<String> {
-    Text { allowed: "up to 4096 characters", parse: |text| (text.len() <= 4_096).then(|| text.to_owned()) }
+fn code_table() -> Format<CodeTable> {
+    list(code_to_network()).map(|codes| codes.into_iter().collect())
 }

@@ -16,11 +16,15 @@ use ringtrue_engine::ports::AuditFilter;
 
 use super::{
     error::ConsoleError,
-    home::Pagination,
-    page::{self, Layout, Section, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, SelectOption, UtcTime},
     session::ConsoleSession,
 };
-use crate::http::{App, Routes, path::PathParameters, problem::Problem, query::Query};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+    problem::Problem,
+    routes::Routes,
+};
 
 const DEPLOYMENT_LOG_PATH: &str = "/console/deployment/audit";
 
@@ -43,12 +47,6 @@ struct AuditPage {
 }
 
 #[derive(Debug)]
-struct SelectOption {
-    name: &'static str,
-    is_selected: bool,
-}
-
-#[derive(Debug)]
 struct EventRow {
     at: UtcTime,
     actor: ActorView,
@@ -68,10 +66,11 @@ struct ActorView {
 }
 
 struct AuditQuery {
-    filter: AuditFilter,
-    /// The given actor does not exist, so no event matches.
-    is_unknown_actor: bool,
+    action: Option<Action>,
+    /// As given.
     actor: String,
+    /// `None`: the given actor does not exist, so no event matches.
+    filter: Option<AuditFilter>,
     page: PageRequest,
 }
 
@@ -84,14 +83,14 @@ async fn show_workspace_log(
 ) -> Result<Response, ConsoleError> {
     let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let query = AuditQuery::parse(&app, query.as_deref()).await?;
-    let found = if query.is_unknown_actor {
-        empty_page(query.page)
-    } else {
-        let (filter, page) = (&query.filter, query.page);
-        app.engine.list_audit_events(&access.manager, access.workspace.id, filter, page).await.map_err(Problem::from)?
+    let found = match &query.filter {
+        Some(filter) => {
+            let (actor, workspace) = (&access.actor, access.workspace.id);
+            app.engine.management.list_audit_events(actor, workspace, filter, query.page).await?
+        }
+        None => empty_page(query.page),
     };
-    let layout =
-        Layout::for_session(&session, "Audit log").in_workspace(&session, &access.workspace, Section::AuditLog);
+    let layout = access.layout("Audit log", MenuSection::AuditLog);
     let path = format!("{}/audit", layout.workspace_path());
     render_log(&app, layout, &path, &query, &found).await
 }
@@ -104,12 +103,11 @@ async fn show_deployment_log(
 ) -> Result<Response, ConsoleError> {
     let administrator = session.require_admin()?;
     let query = AuditQuery::parse(&app, query.as_deref()).await?;
-    let found = if query.is_unknown_actor {
-        empty_page(query.page)
-    } else {
-        app.engine.list_all_audit_events(&administrator, &query.filter, query.page).await?
+    let found = match &query.filter {
+        Some(filter) => app.engine.management.list_all_audit_events(&administrator, filter, query.page).await?,
+        None => empty_page(query.page),
     };
-    let layout = Layout::for_session(&session, "Audit log").in_deployment(Section::DeploymentAudit);
+    let layout = session.layout("Audit log").in_deployment(MenuSection::DeploymentAudit);
     render_log(&app, layout, DEPLOYMENT_LOG_PATH, &query, &found).await
 }
 
@@ -122,25 +120,14 @@ impl AuditQuery {
             return Err(Problem::bad_request("`action` must be a known audit action").into());
         }
         let actor = query.get("who").unwrap_or_default().trim().to_owned();
-        let resolved = if actor.is_empty() { None } else { app.engine.resolve_actor(&actor).await? };
+        let resolved = if actor.is_empty() { None } else { app.engine.management.resolve_actor(&actor).await? };
+        let is_unknown_actor = resolved.is_none() && !actor.is_empty();
         Ok(AuditQuery {
-            is_unknown_actor: resolved.is_none() && !actor.is_empty(),
-            filter: AuditFilter { action, actor: resolved },
+            action,
+            filter: (!is_unknown_actor).then_some(AuditFilter { action, actor: resolved }),
             actor,
             page: query.page_with_default_size(page::PAGE_SIZE)?,
         })
-    }
-
-    /// URL of another page with the same filter.
-    fn link(&self, path: &str, number: u32) -> String {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        if let Some(action) = self.filter.action {
-            query.append_pair("action", action.as_str());
-        }
-        if !self.actor.is_empty() {
-            query.append_pair("who", &self.actor);
-        }
-        format!("{path}?{}", query.append_pair("page", &number.to_string()).finish())
     }
 }
 
@@ -155,16 +142,17 @@ async fn render_log(
     query: &AuditQuery,
     found: &Page<AuditEvent>,
 ) -> Result<Response, ConsoleError> {
-    let emails = app.engine.emails_in_events(&found.items).await?;
-    let option =
-        |action: Action| SelectOption { name: action.as_str(), is_selected: query.filter.action == Some(action) };
+    let emails = app.engine.management.emails_in_events(&found.items).await?;
+    let action = query.action.map(Action::as_str);
+    let actor = Some(query.actor.as_str()).filter(|actor| !actor.is_empty());
+    let options = Action::ALL.into_iter().map(|action| (action.as_str(), action.as_str()));
     Ok(page::render_ok(&AuditPage {
         is_deployment_log: path == DEPLOYMENT_LOG_PATH,
-        actions: Action::ALL.into_iter().map(option).collect(),
-        is_filtered: query.filter.action.is_some() || !query.actor.is_empty(),
+        actions: page::select_options(options, action),
+        is_filtered: action.is_some() || actor.is_some(),
         actor: query.actor.clone(),
         events: found.items.iter().map(|event| event_row(app, event, &emails)).collect(),
-        pagination: Pagination::new(found, |number| query.link(path, number)),
+        pagination: Pagination::new(found, path, &[("action", action), ("who", actor)]),
         layout,
     }))
 }

@@ -18,11 +18,13 @@ use ringtrue_engine::management::{IssuedCredential, ManagementActor, ManagementE
 use super::{
     error::{ConsoleError, to_sentence},
     forms::{FormFields, SessionForm},
-    home::Pagination,
-    page::{self, Layout, Section, UtcTime},
-    session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
+    page::{self, Layout, MenuSection, Pagination, UtcTime},
+    session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, path::PathParameters, problem::Problem, query::Query};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+};
 
 /// Choices of a credential's lifetime.
 const EXPIRY_OPTIONS: [ExpiryOption; 4] = [
@@ -67,17 +69,13 @@ struct CredentialRow {
 }
 
 /// A new credential and its secret.
-pub struct RevealedCredential {
+#[derive(derive_more::Debug)]
+struct RevealedCredential {
     client_id: String,
+    #[debug(skip)]
     secret: String,
     /// One of its scopes, for the example command.
     scope: &'static str,
-}
-
-impl std::fmt::Debug for RevealedCredential {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RevealedCredential").field("client_id", &self.client_id).finish_non_exhaustive()
-    }
 }
 
 impl From<&IssuedCredential> for RevealedCredential {
@@ -92,7 +90,7 @@ impl From<&IssuedCredential> for RevealedCredential {
 
 /// Credentials of one owner and the user's access to them.
 struct CredentialsView {
-    manager: ManagementActor,
+    actor: ManagementActor,
     owner: CredentialOwner,
     layout: Layout,
     path: String,
@@ -103,36 +101,28 @@ impl CredentialsView {
     /// Uses the project of the path, or else the workspace, whose credentials only owners can access.
     async fn authorize(
         app: &App,
-        session: &ConsoleSession,
+        session: ConsoleSession,
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<Self, ConsoleError> {
         if ids.get("project_id").is_some() {
-            return Ok(CredentialsView::for_project(session, &session.authorize_project(app, ids, permission).await?));
+            return Ok(CredentialsView::for_project(session.authorize_project(app, ids, permission).await?));
         }
-        let WorkspaceAccess { manager, workspace } =
-            session.authorize_workspace(app, ids, Permission::ManageAccess).await?;
-        let layout = Layout::for_session(session, "Credentials").in_workspace(
-            session,
-            &workspace,
-            Section::WorkspaceCredentials,
-        );
-        let path = format!("{}/credentials", layout.workspace_path());
+        let access = session.authorize_workspace(app, ids, Permission::ManageAccess).await?;
+        let layout = access.layout("Credentials", MenuSection::WorkspaceCredentials);
         Ok(CredentialsView {
-            manager,
-            owner: CredentialOwner::Workspace(workspace.id),
+            actor: access.actor,
+            owner: CredentialOwner::Workspace(access.workspace.id),
+            path: format!("{}/credentials", layout.workspace_path()),
             may_change: layout.may_manage_access(),
             layout,
-            path,
         })
     }
 
-    fn for_project(session: &ConsoleSession, access: &ProjectAccess) -> Self {
-        let layout =
-            Layout::for_session(session, "Credentials").in_workspace(session, &access.workspace, Section::Credentials);
-        let layout = layout.in_project(&access.project);
+    fn for_project(access: ProjectAccess) -> Self {
+        let layout = access.layout("Credentials", MenuSection::Credentials);
         CredentialsView {
-            manager: access.manager.clone(),
+            actor: access.actor,
             owner: CredentialOwner::Project(access.workspace.id, access.project.id),
             path: format!("{}/credentials", layout.project_path()),
             may_change: layout.may_develop(),
@@ -152,12 +142,12 @@ impl CredentialsView {
         error: Option<String>,
     ) -> Result<Response, ConsoleError> {
         let request = Query::parse(query, &["page"])?.page_with_default_size(page::PAGE_SIZE)?;
-        let found = app.engine.list_credentials(&self.manager, self.owner, request).await.map_err(Problem::from)?;
+        let found = app.engine.management.list_credentials(&self.actor, self.owner, request).await?;
         let all_products = Product::ALL.map(|product| (product.as_str(), product.title()));
         let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
         let page = CredentialsPage {
             base_url: app.engine.base_url().to_owned(),
-            pagination: Pagination::new(&found, |number| format!("{}?page={number}", self.path)),
+            pagination: Pagination::new(&found, &self.path, &[]),
             is_workspace_owned: self.is_workspace_owned(),
             may_change: self.may_change,
             revealed: new,
@@ -194,7 +184,7 @@ pub async fn list(
     ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::authorize(&app, &session, &ids, Permission::View)
+    CredentialsView::authorize(&app, session, &ids, Permission::View)
         .await?
         .render(&app, query.as_deref(), None, None)
         .await
@@ -202,34 +192,32 @@ pub async fn list(
 
 /// `POST …/credentials`
 pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, &form.session, &ids, Permission::Develop).await?;
+    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
     let new = match parse_new_credential(&app, &view, &form.fields) {
         Ok(new) => new,
         Err(error) => return view.render(&app, None, None, Some(to_sentence(error))).await,
     };
-    match app.engine.create_credential(&view.manager, view.owner, new, None).await {
-        Ok(issued) => view.render(&app, None, Some(RevealedCredential::from(&issued)), None).await,
+    match app.engine.management.create_credential(&view.actor, view.owner, new, None).await {
+        Ok(issued) => view.render(&app, None, Some((&issued).into()), None).await,
         Err(ManagementError::LimitReached(error)) => view.render(&app, None, None, Some(to_sentence(&error))).await,
-        Err(error) => Err(Problem::from(error).into()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// `POST …/credentials/{client_id}/delete`
 pub async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, &form.session, &ids, Permission::Develop).await?;
-    let deleted = app.engine.delete_credential(&view.manager, view.owner, &ids.client_id()?, &|_| true).await;
-    deleted.map_err(Problem::from)?;
+    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    app.engine.management.delete_credential(&view.actor, view.owner, &ids.client_id()?, &|_| true).await?;
     Ok(page::see_other(&view.path))
 }
 
 /// Shows the list with the secret of a new credential.
 pub async fn show_new_credential(
     app: &App,
-    session: &ConsoleSession,
-    access: &ProjectAccess,
-    new: RevealedCredential,
+    access: ProjectAccess,
+    new: &IssuedCredential,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::for_project(session, access).render(app, None, Some(new), None).await
+    CredentialsView::for_project(access).render(app, None, Some(new.into()), None).await
 }
 
 /// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.

@@ -2,6 +2,8 @@
 //!
 //! Numbers and addresses are sent in a form, so that they never appear in URLs, and are not shown again.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
@@ -13,18 +15,17 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     eligibility::{EligibilityExplanation, EligibilitySubject},
+    networks::NetworkInfo,
     rate_limit::RateLimitClass,
 };
 
 use super::{
     error::{ConsoleError, to_sentence},
-    forms::SessionForm,
-    page::{self, Layout, Section},
-    session::ConsoleSession,
+    forms::{FormFields, SessionForm},
+    page::{self, Layout, MenuSection},
+    session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, Routes, path::PathParameters};
-
-const DEPLOYMENT_PATH: &str = "/console/deployment/eligibility";
+use crate::http::{app::App, parameters::PathParameters, routes::Routes};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -52,18 +53,11 @@ struct ExplanationView {
     user: String,
     project: Option<String>,
     is_sandbox: bool,
-    network: Result<NetworkView, String>,
+    network: Result<Arc<NetworkInfo>, String>,
     note: Option<String>,
     /// Source names and their results.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
-}
-
-#[derive(Debug)]
-struct NetworkView {
-    id: String,
-    name: String,
-    country: String,
 }
 
 #[derive(Debug)]
@@ -102,20 +96,9 @@ impl GateResult {
 }
 
 /// `GET …/projects/{project_id}/eligibility`
-async fn show_for_project(
-    State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
-) -> Result<Response, ConsoleError> {
-    let access = session.authorize_project(&app, &ids, Permission::View).await?;
-    let layout =
-        Layout::for_session(&session, "Eligibility").in_workspace(&session, &access.workspace, Section::Eligibility);
-    let layout = layout.in_project(&access.project);
-    let (action, may_submit) = (format!("{}/eligibility", layout.project_path()), layout.may_develop());
-    let example = example_number(Some(&access.project));
-    let page =
-        EligibilityPage { layout, action, may_submit, project_id: None, example, error: None, explanation: None };
-    Ok(page::render_ok(&page))
+async fn show_for_project(State(_): State<App>, access: ProjectAccess) -> Response {
+    let page = EligibilityPage::for_project(&access);
+    page::render_ok(&EligibilityPage { may_submit: page.layout.may_develop(), ..page })
 }
 
 /// `POST …/projects/{project_id}/eligibility`
@@ -125,66 +108,77 @@ async fn explain_for_project(
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
     // Counts against the same rate limit as API requests.
-    let SessionForm { session, fields } = form.with_rate_limit_class(RateLimitClass::Eligibility);
-    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
-    let layout =
-        Layout::for_session(&session, "Eligibility").in_workspace(&session, &access.workspace, Section::Eligibility);
-    let layout = layout.in_project(&access.project);
-    let action = format!("{}/eligibility", layout.project_path());
-    let outcome = explain(&app, Some(&access.project), fields.get("user").unwrap_or_default()).await;
-    Ok(render_explanation(layout, action, None, Some(&access.project), outcome))
+    let form = form.with_rate_limit_class(RateLimitClass::Eligibility);
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
+    let outcome = explain(&app, Some(&access.project), &fields).await;
+    Ok(EligibilityPage::for_project(&access).render(outcome))
 }
 
 /// `GET /console/deployment/eligibility`
 async fn show_for_deployment(State(_): State<App>, session: ConsoleSession) -> Result<Response, ConsoleError> {
     session.require_admin()?;
-    let page = EligibilityPage {
-        layout: Layout::for_session(&session, "Eligibility").in_deployment(Section::DeploymentEligibility),
-        action: DEPLOYMENT_PATH.to_owned(),
-        may_submit: true,
-        project_id: Some(String::new()),
-        example: example_number(None),
-        error: None,
-        explanation: None,
-    };
-    Ok(page::render_ok(&page))
+    Ok(page::render_ok(&EligibilityPage::for_deployment(&session, String::new(), None)))
 }
 
 /// `POST /console/deployment/eligibility`
 async fn explain_for_deployment(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
     let SessionForm { session, fields } = form;
     session.require_admin()?;
-    let layout = Layout::for_session(&session, "Eligibility").in_deployment(Section::DeploymentEligibility);
     let input = fields.get("project").unwrap_or_default().to_owned();
-    let project = if input.is_empty() {
-        Ok(None)
+    let project = input.parse::<ProjectId>().ok().and_then(|id| app.engine.control_plane().project(id));
+    let outcome = if project.is_none() && !input.is_empty() {
+        Err("No project has this id.".to_owned())
     } else {
-        let found = input.parse::<ProjectId>().ok().and_then(|id| app.engine.control_plane().project(id));
-        found.map(Some).ok_or_else(|| "No project has this id.".to_owned())
+        explain(&app, project.as_deref(), &fields).await
     };
-    let (project, outcome) = match project {
-        Ok(project) => {
-            let outcome = explain(&app, project.as_deref(), fields.get("user").unwrap_or_default()).await;
-            (project, outcome)
-        }
-        Err(problem) => (None, Err(problem)),
-    };
-    Ok(render_explanation(layout, DEPLOYMENT_PATH.to_owned(), Some(input), project.as_deref(), outcome))
+    Ok(EligibilityPage::for_deployment(&session, input, project.as_deref()).render(outcome))
 }
 
-async fn explain(app: &App, project: Option<&Project>, input: &str) -> Result<ExplanationView, String> {
-    let user = EligibilitySubject::parse(input, project).map_err(|problem| to_sentence(&problem.to_string()))?;
+impl EligibilityPage {
+    fn for_project(access: &ProjectAccess) -> Self {
+        EligibilityPage {
+            layout: access.layout("Eligibility", MenuSection::Eligibility),
+            action: format!("{}/eligibility", access.path()),
+            may_submit: true,
+            project_id: None,
+            example: example_number(Some(&access.project)),
+            error: None,
+            explanation: None,
+        }
+    }
+
+    fn for_deployment(session: &ConsoleSession, project_id: String, project: Option<&Project>) -> Self {
+        EligibilityPage {
+            layout: session.layout("Eligibility").in_deployment(MenuSection::DeploymentEligibility),
+            action: "/console/deployment/eligibility".to_owned(),
+            may_submit: true,
+            project_id: Some(project_id),
+            example: example_number(project),
+            error: None,
+            explanation: None,
+        }
+    }
+
+    fn render(mut self, outcome: Result<ExplanationView, String>) -> Response {
+        match outcome {
+            Ok(explanation) => self.explanation = Some(explanation),
+            Err(error) => self.error = Some(error),
+        }
+        let status = if self.error.is_none() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        page::render(status, &self)
+    }
+}
+
+async fn explain(app: &App, project: Option<&Project>, fields: &FormFields) -> Result<ExplanationView, String> {
+    let user = EligibilitySubject::parse(fields.get("user").unwrap_or_default(), project)
+        .map_err(|problem| to_sentence(&problem.to_string()))?;
     let EligibilityExplanation { source_results, network, note, gates } =
-        app.engine.explain_eligibility(project, &user).await;
+        app.engine.checks.explain_eligibility(project, &user).await;
     Ok(ExplanationView {
         user: user.masked(),
         project: project.map(|project| project.name.to_string()),
         is_sandbox: project.is_some_and(|project| project.mode == Mode::Sandbox),
-        network: network.map(|network| NetworkView {
-            id: network.id.to_string(),
-            name: network.name.clone(),
-            country: network.country.clone(),
-        }),
+        network,
         note: note.map(|note| to_sentence(&note)),
         sources: source_results.iter().map(|result| (result.source.clone(), result.describe())).collect(),
         products: gates.into_iter().map(|(product, gate)| product_row(product, gate, project)).collect(),
@@ -207,22 +201,6 @@ fn product_row(product: Product, gate: Result<(), EligibilityGate>, project: Opt
             .map(|gate| to_sentence(EligibilityExplanation::describe_gate(gate, product, project)))
             .unwrap_or_default(),
     }
-}
-
-fn render_explanation(
-    layout: Layout,
-    action: String,
-    project_id: Option<String>,
-    project: Option<&Project>,
-    outcome: Result<ExplanationView, String>,
-) -> Response {
-    let status = if outcome.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-    let (explanation, error) = match outcome {
-        Ok(explanation) => (Some(explanation), None),
-        Err(error) => (None, Some(error)),
-    };
-    let example = example_number(project);
-    page::render(status, &EligibilityPage { layout, action, may_submit: true, project_id, example, error, explanation })
 }
 
 fn example_number(project: Option<&Project>) -> &'static str {

@@ -3,10 +3,7 @@
 use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use ringtrue_engine::{
-    accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError},
-    ports::StoreError,
-};
+use ringtrue_engine::accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError};
 
 use super::page::{self, Layout};
 use crate::http::{
@@ -89,16 +86,12 @@ pub fn to_sentence(text: &str) -> String {
     format!("{first}{}{end}", letters.as_str())
 }
 
-impl From<Problem> for ConsoleError {
-    fn from(problem: Problem) -> Self {
+/// Errors that the API reports as problems keep their status, title and text.
+impl<E: Into<Problem>> From<E> for ConsoleError {
+    fn from(error: E) -> Self {
+        let problem = error.into();
         let entry = problem.code.entry();
         ConsoleError::new(entry.status, entry.title, problem.detail)
-    }
-}
-
-impl From<StoreError> for ConsoleError {
-    fn from(error: StoreError) -> Self {
-        Problem::from(error).into()
     }
 }
 
@@ -110,65 +103,63 @@ impl From<AccessDenied> for ConsoleError {
 
 impl From<MemberError> for ConsoleError {
     fn from(error: MemberError) -> Self {
-        let text = error.to_string();
-        match error {
-            MemberError::LastOwner => ConsoleError::new(StatusCode::CONFLICT, "Last owner", text),
-            MemberError::NotAMember => ConsoleError::new(StatusCode::NOT_FOUND, "Member not found", text),
-            MemberError::InvitationNotFound => ConsoleError::new(StatusCode::NOT_FOUND, "Invitation not found", text),
-            MemberError::AlreadyMember => ConsoleError::new(StatusCode::CONFLICT, "Already a member", text),
-            MemberError::NotAllowed => ConsoleError::new(StatusCode::FORBIDDEN, "Permission denied", text),
-            MemberError::LimitReached { .. } => ConsoleError::new(StatusCode::CONFLICT, "Member limit reached", text),
-            MemberError::WorkspaceNotFound => Problem::new(ProblemCode::WorkspaceNotFound, text).into(),
-            MemberError::Store(cause) => cause.into(),
-        }
+        let (status, title) = match error {
+            MemberError::LastOwner => (StatusCode::CONFLICT, "Last owner"),
+            MemberError::NotAMember => (StatusCode::NOT_FOUND, "Member not found"),
+            MemberError::InvitationNotFound => (StatusCode::NOT_FOUND, "Invitation not found"),
+            MemberError::AlreadyMember => (StatusCode::CONFLICT, "Already a member"),
+            MemberError::NotAllowed => (StatusCode::FORBIDDEN, "Permission denied"),
+            MemberError::LimitReached { .. } => (StatusCode::CONFLICT, "Member limit reached"),
+            MemberError::WorkspaceNotFound => {
+                return Problem::new(ProblemCode::WorkspaceNotFound, error.to_string()).into();
+            }
+            MemberError::Store(cause) => return cause.into(),
+        };
+        ConsoleError::new(status, title, error.to_string())
     }
 }
 
 impl From<AccountError> for ConsoleError {
     fn from(error: AccountError) -> Self {
-        let text = error.to_string();
-        match error {
-            AccountError::NotFound => ConsoleError::new(StatusCode::NOT_FOUND, "Account not found", text),
-            AccountError::Disabled => ConsoleError::new(StatusCode::CONFLICT, "Account disabled", text),
-            AccountError::LastAdministrator => ConsoleError::new(StatusCode::CONFLICT, "Last administrator", text),
-            AccountError::Store(cause) => cause.into(),
-        }
+        let (status, title) = match error {
+            AccountError::NotFound => (StatusCode::NOT_FOUND, "Account not found"),
+            AccountError::Disabled => (StatusCode::CONFLICT, "Account disabled"),
+            AccountError::LastAdministrator => (StatusCode::CONFLICT, "Last administrator"),
+            AccountError::Store(cause) => return cause.into(),
+        };
+        ConsoleError::new(status, title, error.to_string())
     }
 }
 
 impl From<InvitationError> for ConsoleError {
     fn from(error: InvitationError) -> Self {
-        let text = error.to_string();
-        match error {
+        let (status, title) = match error {
             InvitationError::NotValid => {
-                let advice = "An owner of the workspace can invite you again.";
-                ConsoleError::new(StatusCode::GONE, "Invalid invitation", format!("{} {advice}", to_sentence(&text)))
+                let text = to_sentence(&error.to_string()) + " An owner of the workspace can invite you again.";
+                return ConsoleError::new(StatusCode::GONE, "Invalid invitation", text);
             }
-            InvitationError::OtherAddress => ConsoleError::new(StatusCode::FORBIDDEN, "Wrong account", text),
-            InvitationError::AccountExists => ConsoleError::new(StatusCode::CONFLICT, "Sign in first", text),
-            InvitationError::Password(_) => ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid password", text),
-            InvitationError::Busy => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Server busy", text),
-            InvitationError::Store(cause) => cause.into(),
-        }
+            InvitationError::OtherAddress => (StatusCode::FORBIDDEN, "Wrong account"),
+            InvitationError::AccountExists => (StatusCode::CONFLICT, "Sign in first"),
+            InvitationError::Password(_) => (StatusCode::BAD_REQUEST, "Invalid password"),
+            InvitationError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Server busy"),
+            InvitationError::Store(cause) => return cause.into(),
+        };
+        ConsoleError::new(status, title, error.to_string())
     }
 }
 
 impl From<LinkError> for ConsoleError {
     fn from(error: LinkError) -> Self {
-        let text = error.to_string();
-        match error {
+        let (status, title) = match error {
             LinkError::Invalid => {
-                let advice = "Ask an administrator for a new link, or run `ringtrue console link` on the server.";
-                ConsoleError::new(
-                    StatusCode::GONE,
-                    "Invalid link",
-                    format!("{}. {advice}", to_sentence(&text).trim_end_matches('.')),
-                )
+                let advice = " Ask an administrator for a new link, or run `ringtrue console link` on the server.";
+                return ConsoleError::new(StatusCode::GONE, "Invalid link", to_sentence(&error.to_string()) + advice);
             }
-            LinkError::Password(_) => ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid password", text),
-            LinkError::Busy => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Server busy", text),
-            LinkError::Store(cause) => cause.into(),
-        }
+            LinkError::Password(_) => (StatusCode::BAD_REQUEST, "Invalid password"),
+            LinkError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Server busy"),
+            LinkError::Store(cause) => return cause.into(),
+        };
+        ConsoleError::new(status, title, error.to_string())
     }
 }
 

@@ -1,18 +1,18 @@
 //! Form extractors. Each form carries a CSRF token bound to a cookie of the browser.
 
 use axum::extract::{FromRequest, Request};
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode, request::Parts};
+use ringtrue_domain::account::Permission;
 use ringtrue_engine::{accounts::ClientInfo, rate_limit::RateLimitClass};
 
 use super::{
-    cookies::Cookie,
-    error::ConsoleError,
-    session::{Client, ConsoleSession},
+    error::{ConsoleError, to_sentence},
+    session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, WorkspaceAccess},
 };
 use crate::http::{
-    App,
+    app::App,
     body::{Form, MAX_FORM_BYTES, read_form_with_limit},
+    parameters::PathParameters,
     request_context::{HandlerState, RequestContext},
 };
 
@@ -26,11 +26,6 @@ const MAX_SESSION_FORM_BYTES: usize = 32 * 1024;
 pub struct FormFields(Vec<(String, String)>);
 
 impl FormFields {
-    fn parse(body: &Bytes) -> Result<Self, ConsoleError> {
-        let form = Form::parse(body)?;
-        Ok(FormFields(form.into_pairs()))
-    }
-
     /// The trimmed value. `None` if missing or blank.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
@@ -64,6 +59,26 @@ impl SessionForm {
     pub fn with_rate_limit_class(mut self, class: RateLimitClass) -> Self {
         self.session.rate_limit_class = Some(class);
         self
+    }
+
+    /// Checks the permission in the workspace of the path.
+    pub async fn authorize_workspace(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<(WorkspaceAccess, FormFields), ConsoleError> {
+        Ok((self.session.authorize_workspace(app, ids, permission).await?, self.fields))
+    }
+
+    /// Checks the permission in the project of the path.
+    pub async fn authorize_project(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<(ProjectAccess, FormFields), ConsoleError> {
+        Ok((self.session.authorize_project(app, ids, permission).await?, self.fields))
     }
 }
 
@@ -101,7 +116,7 @@ impl FromRequest<HandlerState> for VisitorForm {
         let (parts, body) = request.into_parts();
         let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(ConsoleError::invalid_csrf_token)?.to_owned();
         let fields = read_fields(app, &parts, body, &cookie, MAX_FORM_BYTES).await?;
-        let Client(client) = Client::from_headers(&parts.headers, context.client_ip);
+        let BrowserClient(client) = BrowserClient::from_headers(&parts.headers, context.client_ip);
         Ok(VisitorForm { fields, client, request_id: context.request_id.as_str().to_owned() })
     }
 }
@@ -128,9 +143,9 @@ async fn read_fields(
         return Err(ConsoleError::invalid_csrf_token());
     }
     let body = read_form_with_limit(app, &parts.headers, body, limit).await?;
-    let fields = FormFields::parse(&body)?;
+    let fields = FormFields(Form::parse(&body)?.into_pairs());
     let token = fields.raw(CSRF_FIELD).unwrap_or_default();
-    if !app.engine.is_valid_csrf_token(cookie, token)? {
+    if !app.engine.accounts.is_valid_csrf_token(cookie, token)? {
         return Err(ConsoleError::invalid_csrf_token());
     }
     Ok(fields)
@@ -143,5 +158,5 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 
 /// Status and text of an error shown beside the form.
 pub fn form_error(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
-    (StatusCode::BAD_REQUEST, Some(super::error::to_sentence(&text.to_string())))
+    (StatusCode::BAD_REQUEST, Some(to_sentence(&text.to_string())))
 }

@@ -14,17 +14,17 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use ringtrue_domain::{account::Permission, lifecycle::AnyCheck, product::Product, tenancy::Project};
+use ringtrue_domain::{lifecycle::AnyCheck, product::Product};
 use ringtrue_engine::live::{LiveEvent, LiveSubscription, MAX_NEWEST_CHECKS, WatchError};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::{
-    checks::{CheckRow, PRODUCTS, Tab},
+    checks::{CheckRow, PRODUCTS},
     error::ConsoleError,
-    page::{self, Layout, Section},
+    page::{self, Layout, MenuSection, Tab},
     session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, path::PathParameters, query::Query};
+use crate::http::{app::App, parameters::Query};
 
 /// Interval of heartbeats, which keep proxies from closing the connection. They also detect a closed connection: the
 /// first write after it is rejected by the peer, and the second fails.
@@ -55,15 +55,12 @@ struct LiveRow {
 /// `GET …/projects/{project_id}/live`
 pub async fn show(
     State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
+    access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let ProjectAccess { workspace, project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
     let product = parse_product(query.as_deref())?;
-    let checks = app.engine.newest_checks(project.id).await?;
-    let layout =
-        Layout::for_session(&session, "Live").in_workspace(&session, &workspace, Section::Live).in_project(&project);
+    let checks = app.engine.live.newest_checks(access.project.id).await?;
+    let layout = access.layout("Live", MenuSection::Live);
     let path = layout.project_path();
     let product_query = |product: Product| format!("?product={product}");
     let tab = |other: Option<Product>| Tab {
@@ -71,7 +68,7 @@ pub async fn show(
         title: other.map_or("All", Product::title),
         is_current: other == product,
     };
-    let products = PRODUCTS.into_iter().filter(|product| project.products.contains(product));
+    let products = PRODUCTS.into_iter().filter(|product| access.project.products.contains(product));
     let shown = checks.iter().filter(|check| product.is_none_or(|product| product == check.product));
     Ok(page::render_ok(&LivePage {
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
@@ -86,15 +83,14 @@ pub async fn show(
 /// `GET …/projects/{project_id}/live/events`
 pub async fn events(
     State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
+    access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let ProjectAccess { project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
     let product = parse_product(query.as_deref())?;
-    let subscription = app.engine.watch_project(&session.user, &session.token, &project).await?;
+    let ConsoleSession { user, token, .. } = &access.session;
+    let subscription = app.engine.live.watch_project(user, token, &access.project).await?;
     // Idle connections are closed after `idle_timeout`.
-    let heartbeat = HEARTBEAT_INTERVAL.min(app.idle_timeout / 2);
+    let heartbeat = HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2);
     let mut ticks = interval(TICK_INTERVAL.min(heartbeat / 4));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stream = EventStream {
@@ -102,7 +98,7 @@ pub async fn events(
         heartbeat,
         ticks,
         subscription,
-        project_path: project_path(&project),
+        project_path: access.path(),
         product,
         state: StreamState::Starting,
         app,
@@ -206,10 +202,6 @@ fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
     LiveRow { row: CheckRow::new(project_path, check) }.render().unwrap_or_default()
 }
 
-fn project_path(project: &Project) -> String {
-    Layout::anonymous("").in_project(project).project_path().to_owned()
-}
-
 /// The product filter.
 fn parse_product(query: Option<&str>) -> Result<Option<Product>, ConsoleError> {
     let query = Query::parse(query, &["product"])?;
@@ -220,10 +212,9 @@ fn parse_product(query: Option<&str>) -> Result<Option<Product>, ConsoleError> {
 
 impl From<WatchError> for ConsoleError {
     fn from(error: WatchError) -> Self {
-        let text = error.to_string();
         match error {
             WatchError::TooManyViewers => {
-                ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many live views", text)
+                ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many live views", error.to_string())
             }
             WatchError::Store(cause) => cause.into(),
         }

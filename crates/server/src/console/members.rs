@@ -15,11 +15,14 @@ use ringtrue_engine::accounts::{AccessLink, MemberError};
 use super::{
     error::ConsoleError,
     forms::{SessionForm, form_error},
-    home::Pagination,
-    page::{self, Layout, Section, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, UtcTime},
     session::{ConsoleSession, WorkspaceAccess},
 };
-use crate::http::{App, Routes, path::PathParameters, query::Query};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+    routes::Routes,
+};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -55,16 +58,8 @@ struct MemberRow {
 struct InvitationsPage {
     layout: Layout,
     link: Option<LinkView>,
-    invitations: Vec<InvitationRow>,
+    invitations: Vec<Invitation>,
     pagination: Pagination,
-}
-
-#[derive(Debug)]
-struct InvitationRow {
-    id: String,
-    email: String,
-    role: &'static str,
-    expires_at: UtcTime,
 }
 
 /// A link for the user to pass on.
@@ -88,23 +83,20 @@ impl LinkView {
 /// `GET /console/workspaces/{workspace_id}/members`
 async fn list_members(
     State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
+    access: WorkspaceAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let access = session.authorize_workspace(&app, &ids, Permission::View).await?;
     let request = Query::parse(query.as_deref(), &["page"])?.page_with_default_size(page::PAGE_SIZE)?;
-    members_page(&app, &session, &access, request, (StatusCode::OK, None), String::new()).await
+    members_page(&app, &access, request, (StatusCode::OK, None), String::new()).await
 }
 
 /// `POST /console/workspaces/{workspace_id}/members`
 async fn invite(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let (access, fields) = form.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let email = fields.get("email").unwrap_or_default();
     let role = fields.get("role").unwrap_or_default().parse::<Role>();
     let (status, error) = match (email.parse::<Email>(), role) {
-        (Ok(address), Ok(role)) => match app.engine.invite_member(&access.manager, &address, role).await {
+        (Ok(address), Ok(role)) => match app.engine.accounts.invite_member(&access.actor, &address, role).await {
             Ok(link) => {
                 let id = link.id;
                 return Ok(page::see_other(&format!(
@@ -121,24 +113,24 @@ async fn invite(State(app): State<App>, ids: PathParameters, form: SessionForm) 
         (_, Err(error)) => form_error(error),
     };
     let first = PageRequest::new(page::PAGE_SIZE, 1).unwrap_or_default();
-    members_page(&app, &session, &access, first, (status, error), email.to_owned()).await
+    members_page(&app, &access, first, (status, error), email.to_owned()).await
 }
 
 /// `POST /console/workspaces/{workspace_id}/members/{account_id}/role`
 async fn set_role(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
-    let role = form.fields.get("role").unwrap_or_default().parse::<Role>();
+    let (access, fields) = form.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let role = fields.get("role").unwrap_or_default().parse::<Role>();
     let role = role.map_err(|error| ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid role", error.to_string()))?;
-    app.engine.set_role(&access.manager, parse_account_id(&ids)?, role).await?;
+    app.engine.accounts.set_role(&access.actor, parse_account_id(&ids)?, role).await?;
     Ok(page::see_other(&format!("/console/workspaces/{}/members", access.workspace.id)))
 }
 
 /// `POST /console/workspaces/{workspace_id}/members/{account_id}/remove`
 async fn remove(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let (access, _) = form.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let account = parse_account_id(&ids)?;
-    app.engine.remove_member(&access.manager, account).await?;
-    let is_self = account == form.session.user.account.id;
+    app.engine.accounts.remove_member(&access.actor, account).await?;
+    let is_self = account == access.session.user.account.id;
     let next =
         if is_self { "/console".to_owned() } else { format!("/console/workspaces/{}/members", access.workspace.id) };
     Ok(page::see_other(&next))
@@ -154,31 +146,25 @@ async fn list_invitations(
     let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let query = Query::parse(query.as_deref(), &["page", "invited"])?;
     let link = match query.get("invited").and_then(|id| id.parse().ok()) {
-        Some(id) => app.engine.find_invitation_link(&access.manager, id).await?,
+        Some(id) => app.engine.accounts.find_invitation_link(&access.actor, id).await?,
         None => None,
     };
-    let found = app.engine.list_invitations(&access.manager, query.page_with_default_size(page::PAGE_SIZE)?).await?;
-    let layout =
-        Layout::for_session(&session, "Invitations").in_workspace(&session, &access.workspace, Section::Members);
-    let row = |invitation: &Invitation| InvitationRow {
-        id: invitation.id.to_string(),
-        email: invitation.email.to_string(),
-        role: invitation.role.as_str(),
-        expires_at: UtcTime(invitation.expires_at),
-    };
+    let found =
+        app.engine.accounts.list_invitations(&access.actor, query.page_with_default_size(page::PAGE_SIZE)?).await?;
+    let layout = access.layout("Invitations", MenuSection::Members);
     Ok(page::render_ok(&InvitationsPage {
         link: link.map(|link| LinkView::new(&app, &link)),
-        invitations: found.items.iter().map(row).collect(),
-        pagination: Pagination::new(&found, |number| format!("{}/invitations?page={number}", layout.workspace_path())),
+        pagination: Pagination::new(&found, &format!("{}/invitations", layout.workspace_path()), &[]),
+        invitations: found.items,
         layout,
     }))
 }
 
 /// `POST /console/workspaces/{workspace_id}/invitations/{invitation_id}/withdraw`
 async fn withdraw(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let (access, _) = form.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let id = ids.get("invitation_id").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)?;
-    app.engine.withdraw_invitation(&access.manager, id).await?;
+    app.engine.accounts.withdraw_invitation(&access.actor, id).await?;
     Ok(page::see_other(&format!("/console/workspaces/{}/invitations", access.workspace.id)))
 }
 
@@ -188,24 +174,23 @@ pub fn parse_account_id(ids: &PathParameters) -> Result<AccountId, ConsoleError>
 
 async fn members_page(
     app: &App,
-    session: &ConsoleSession,
     access: &WorkspaceAccess,
     request: PageRequest,
     (status, error): (StatusCode, Option<String>),
     email: String,
 ) -> Result<Response, ConsoleError> {
-    let found = app.engine.list_members(&access.manager, request).await?;
+    let found = app.engine.accounts.list_members(&access.actor, request).await?;
     let row = |(account, role): &(Account, Role)| MemberRow {
         account_id: account.id.to_string(),
         email: account.email.to_string(),
         role: role.as_str(),
-        is_self: account.id == session.user.account.id,
+        is_self: account.id == access.session.user.account.id,
     };
-    let layout = Layout::for_session(session, "Members").in_workspace(session, &access.workspace, Section::Members);
+    let layout = access.layout("Members", MenuSection::Members);
     let page = MembersPage {
         members: found.items.iter().map(row).collect(),
         roles: Role::ALL.map(Role::as_str),
-        pagination: Pagination::new(&found, |number| format!("{}/members?page={number}", layout.workspace_path())),
+        pagination: Pagination::new(&found, &format!("{}/members", layout.workspace_path()), &[]),
         layout,
         email,
         error,

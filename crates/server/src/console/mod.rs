@@ -7,35 +7,27 @@
 //!
 //! The routes are not part of the API or its OpenAPI document.
 
-mod account;
 mod accounts;
-mod allowed_networks;
 mod audit;
 mod chart;
 mod checks;
-mod cookies;
 mod credentials;
+mod deployment;
 mod eligibility;
 mod error;
 mod forms;
 mod handset;
-mod home;
-mod invitation;
-mod keys;
-mod link;
 mod live;
 mod masking;
 mod members;
-mod networks;
 mod overview;
 mod page;
 mod projects;
-mod qr;
 mod requests;
 mod session;
 mod sign_in;
 mod signatures;
-mod usage;
+mod workspaces;
 
 use axum::{
     extract::State,
@@ -44,14 +36,11 @@ use axum::{
 use http::{HeaderValue, header};
 
 use crate::{
-    http::{App, Routes},
+    http::{app::App, routes::Routes},
     pages::Asset,
 };
 use error::ConsoleError;
 use session::ConsoleSession;
-
-pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
-     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Assets in addition to those of all pages.
 const ASSETS: [Asset; 3] = [
@@ -74,17 +63,16 @@ const ASSETS: [Asset; 3] = [
 
 pub fn routes() -> Routes {
     let routes = Routes::default()
-        .get("/console", home::show)
+        .get("/console", workspaces::show)
         .get("/console/sign-in", sign_in::show)
         .post("/console/sign-in", sign_in::sign_in)
         .post("/console/sign-out", sign_in::sign_out)
-        .get("/console/link", link::show)
-        .post("/console/link", link::submit)
-        .merge(invitation::routes())
-        .merge(account::routes())
+        .get("/console/link", sign_in::show_link)
+        .post("/console/link", sign_in::submit_link)
+        .merge(sign_in::routes())
         .merge(accounts::routes())
-        .post("/console/new-workspace", home::create_workspace)
-        .get("/console/workspaces/{workspace_id}", home::show_workspace)
+        .post("/console/new-workspace", workspaces::create_workspace)
+        .get("/console/workspaces/{workspace_id}", workspaces::show_workspace)
         .merge(members::routes())
         .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::redirect)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
@@ -99,20 +87,19 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::detail)
         .merge(handset::routes())
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::show)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::replace)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/networks", projects::show_networks)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", projects::replace_networks)
         .merge(eligibility::routes())
         .merge(signatures::routes())
         .merge(audit::routes())
-        .merge(networks::routes())
-        .merge(keys::routes())
+        .merge(deployment::routes())
         .get("/console/workspaces/{workspace_id}/new-project", projects::new_form)
         .post("/console/workspaces/{workspace_id}/new-project", projects::create)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::settings)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::update)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/mode", projects::change_mode)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", projects::set_disabled)
-        .get("/console/workspaces/{workspace_id}/usage", usage::show)
+        .get("/console/workspaces/{workspace_id}/usage", workspaces::show_usage)
         .get("/console/workspaces/{workspace_id}/credentials", credentials::list)
         .post("/console/workspaces/{workspace_id}/credentials", credentials::create)
         .post("/console/workspaces/{workspace_id}/credentials/{client_id}/delete", credentials::delete)

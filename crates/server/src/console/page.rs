@@ -7,22 +7,23 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use ringtrue_domain::{
-    account::Permission,
+    account::{Permission, Role},
+    page::Page,
     tenancy::{Mode, Project, Workspace},
+    timestamp,
 };
 
-use super::{CONTENT_SECURITY_POLICY, session::ConsoleSession};
-use crate::{
-    http::{problem::Problem, time},
-    pages::HTML_CONTENT_TYPE,
-};
+use crate::pages::HTML_CONTENT_TYPE;
+
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
+     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Rows on a page of a list.
 pub const PAGE_SIZE: u32 = 25;
 
 /// Menu entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub enum MenuSection {
     Home,
     Projects,
     Members,
@@ -45,29 +46,29 @@ pub enum Section {
     DeploymentAudit,
 }
 
-impl Section {
+impl MenuSection {
     fn name(self) -> &'static str {
         match self {
-            Section::Home => "home",
-            Section::Projects => "projects",
-            Section::Members => "members",
-            Section::Overview => "overview",
-            Section::Checks => "checks",
-            Section::Live => "live",
-            Section::Requests => "requests",
-            Section::Handset => "handset",
-            Section::AllowedNetworks => "allowed networks",
-            Section::Settings => "settings",
-            Section::Credentials => "credentials",
-            Section::WorkspaceCredentials => "workspace credentials",
-            Section::AuditLog => "audit log",
-            Section::Eligibility => "eligibility",
-            Section::Signatures => "signatures",
-            Section::DeploymentNetworks => "deployment networks",
-            Section::DeploymentEligibility => "deployment eligibility",
-            Section::Accounts => "accounts",
-            Section::Keys => "keys",
-            Section::DeploymentAudit => "deployment audit log",
+            MenuSection::Home => "home",
+            MenuSection::Projects => "projects",
+            MenuSection::Members => "members",
+            MenuSection::Overview => "overview",
+            MenuSection::Checks => "checks",
+            MenuSection::Live => "live",
+            MenuSection::Requests => "requests",
+            MenuSection::Handset => "handset",
+            MenuSection::AllowedNetworks => "allowed networks",
+            MenuSection::Settings => "settings",
+            MenuSection::Credentials => "credentials",
+            MenuSection::WorkspaceCredentials => "workspace credentials",
+            MenuSection::AuditLog => "audit log",
+            MenuSection::Eligibility => "eligibility",
+            MenuSection::Signatures => "signatures",
+            MenuSection::DeploymentNetworks => "deployment networks",
+            MenuSection::DeploymentEligibility => "deployment eligibility",
+            MenuSection::Accounts => "accounts",
+            MenuSection::Keys => "keys",
+            MenuSection::DeploymentAudit => "deployment audit log",
         }
     }
 }
@@ -79,7 +80,7 @@ pub struct UtcTime(pub Timestamp);
 impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.strftime("%Y-%m-%d %H:%M:%S");
-        write!(f, "<time datetime=\"{}\" title=\"UTC\">{shown}</time>", time::format(self.0))
+        write!(f, "<time datetime=\"{}\" title=\"UTC\">{shown}</time>", timestamp::format(self.0))
     }
 }
 
@@ -90,7 +91,7 @@ impl HtmlSafe for UtcTime {}
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub title: String,
-    pub section: Section,
+    pub section: MenuSection,
     /// `None` without a session.
     pub user: Option<LayoutUser>,
     pub workspace: Option<LayoutWorkspace>,
@@ -124,19 +125,11 @@ pub struct LayoutProject {
 impl Layout {
     /// Layout without a user.
     pub fn anonymous(title: &str) -> Self {
-        Layout { title: title.to_owned(), section: Section::Home, user: None, workspace: None, project: None }
-    }
-
-    pub fn for_session(session: &ConsoleSession, title: &str) -> Self {
-        let email = session.user.account.email.to_string();
-        let user =
-            Some(LayoutUser { email, csrf_token: session.csrf_token.clone(), is_admin: session.user.account.is_admin });
-        Layout { user, ..Layout::anonymous(title) }
+        Layout { title: title.to_owned(), section: MenuSection::Home, user: None, workspace: None, project: None }
     }
 
     #[must_use]
-    pub fn in_workspace(mut self, session: &ConsoleSession, workspace: &Workspace, section: Section) -> Self {
-        let role = session.user.role_in(workspace.id);
+    pub fn in_workspace(mut self, workspace: &Workspace, role: Option<Role>, section: MenuSection) -> Self {
         let may = |permission| role.is_some_and(|role| role.may(permission));
         self.section = section;
         self.workspace = Some(LayoutWorkspace {
@@ -150,7 +143,7 @@ impl Layout {
     }
 
     #[must_use]
-    pub fn in_deployment(mut self, section: Section) -> Self {
+    pub fn in_deployment(mut self, section: MenuSection) -> Self {
         self.section = section;
         self
     }
@@ -158,7 +151,7 @@ impl Layout {
     #[must_use]
     pub fn in_project(mut self, project: &Project) -> Self {
         self.project = Some(LayoutProject {
-            path: format!("/console/workspaces/{}/projects/{}", project.workspace, project.id),
+            path: project_path(project),
             name: project.name.to_string(),
             is_sandbox: project.mode == Mode::Sandbox,
             disabled: project.disabled,
@@ -193,11 +186,11 @@ impl Layout {
     pub fn has_menu(&self) -> bool {
         let is_deployment_page = matches!(
             self.section,
-            Section::DeploymentNetworks
-                | Section::DeploymentEligibility
-                | Section::Accounts
-                | Section::Keys
-                | Section::DeploymentAudit
+            MenuSection::DeploymentNetworks
+                | MenuSection::DeploymentEligibility
+                | MenuSection::Accounts
+                | MenuSection::Keys
+                | MenuSection::DeploymentAudit
         );
         is_deployment_page || self.workspace.is_some()
     }
@@ -210,21 +203,87 @@ impl Layout {
         }
     }
 
+    /// For times of domain types in templates.
+    pub fn utc(at: &Timestamp) -> UtcTime {
+        UtcTime(*at)
+    }
+
     /// Whether a menu entry is the current page.
     pub fn is_current(&self, name: &str) -> bool {
         self.section.name() == name
     }
 }
 
+#[derive(Debug)]
+pub struct Tab {
+    pub path: String,
+    pub title: &'static str,
+    pub is_current: bool,
+}
+
+/// Position in a list and links to the adjacent pages.
+#[derive(Clone, Debug)]
+pub struct Pagination {
+    pub number: u32,
+    pub total_pages: u64,
+    pub total_items: u64,
+    pub previous: Option<String>,
+    pub next: Option<String>,
+}
+
+impl Pagination {
+    /// `filter` holds the other query parameters of the list at `path`.
+    pub fn new<T>(found: &Page<T>, path: &str, filter: &[(&str, Option<&str>)]) -> Self {
+        let (number, total_pages) = (found.request.number(), found.total_pages());
+        let page_link = |number: u32| link(path, &[filter, &[("page", Some(&number.to_string()))]].concat());
+        Pagination {
+            number,
+            total_pages,
+            total_items: found.total_items,
+            previous: (number > 1).then(|| page_link(number - 1)),
+            next: (u64::from(number) < total_pages).then(|| page_link(number + 1)),
+        }
+    }
+}
+
+/// A choice of a `<select>` element.
+#[derive(Debug)]
+pub struct SelectOption {
+    pub value: String,
+    pub title: String,
+    pub is_selected: bool,
+}
+
+/// Choices from values and titles.
+pub fn select_options<'a>(all: impl Iterator<Item = (&'a str, &'a str)>, selected: Option<&str>) -> Vec<SelectOption> {
+    let option = |(value, title): (&str, &str)| SelectOption {
+        value: value.to_owned(),
+        title: title.to_owned(),
+        is_selected: selected == Some(value),
+    };
+    all.map(option).collect()
+}
+
+/// Path of a project's pages.
+pub fn project_path(project: &Project) -> String {
+    format!("/console/workspaces/{}/projects/{}", project.workspace, project.id)
+}
+
+/// URL with those query parameters that have a value.
+pub fn link(path: &str, query: &[(&str, Option<&str>)]) -> String {
+    let given = query.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
 pub fn render(status: StatusCode, page: &impl Template) -> Response {
-    let body = match page.render() {
-        Ok(body) => body,
+    match page.render() {
+        Ok(body) => html_response(status, body),
         Err(error) => {
             tracing::error!(%error, "failed to render console page");
-            return html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned());
+            html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
         }
-    };
-    html_response(status, body)
+    }
 }
 
 fn html_response(status: StatusCode, body: String) -> Response {
@@ -244,24 +303,11 @@ pub fn render_ok(page: &impl Template) -> Response {
 
 /// Redirects after a form, so that reloading does not submit it again.
 pub fn see_other(path: &str) -> Response {
+    let Ok(location) = HeaderValue::from_str(path) else {
+        tracing::error!(path, "invalid redirect of console page");
+        return html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned());
+    };
     let mut response = html_response(StatusCode::SEE_OTHER, String::new());
-    match HeaderValue::from_str(path) {
-        Ok(location) => {
-            response.headers_mut().insert(header::LOCATION, location);
-        }
-        Err(error) => {
-            return render(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                &FallbackPage { error: Problem::internal(&error).detail },
-            );
-        }
-    }
+    response.headers_mut().insert(header::LOCATION, location);
     response
-}
-
-/// Shown when a redirect cannot be rendered.
-#[derive(Template)]
-#[template(source = "{{ error }}", ext = "html")]
-struct FallbackPage {
-    error: String,
 }

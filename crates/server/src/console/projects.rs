@@ -1,4 +1,4 @@
-//! Creating projects and changing their settings.
+//! Creating projects, and changing their settings and allowed networks.
 
 use std::str::FromStr;
 
@@ -7,24 +7,29 @@ use axum::{extract::State, response::Response};
 use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
+    network::{AllowedNetwork, NetworkSelector},
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
     web_url::{CallbackUrl, RedirectUrl},
 };
-use ringtrue_engine::management::{
-    ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch,
-    UpdatedProject,
+use ringtrue_engine::{
+    management::{
+        ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch, ReverseSmsPatch,
+        SilentPatch, UpdatedProject,
+    },
+    networks::Networks,
 };
 
 use super::{
-    credentials::{RevealedCredential, show_new_credential},
+    checks::PRODUCTS,
+    credentials::show_new_credential,
     error::{ConsoleError, to_sentence},
-    forms::{FormFields, SessionForm},
+    forms::{FormFields, SessionForm, form_error},
     masking::redact_query,
-    page::{self, Layout, Section},
+    page::{self, Layout, MenuSection},
     session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
-use crate::http::{App, path::PathParameters, problem::Problem};
+use crate::http::{app::App, parameters::PathParameters};
 
 #[derive(Debug, Template)]
 #[template(path = "console/new_project.html")]
@@ -67,6 +72,37 @@ struct SilentUrls {
     redirect_url: String,
 }
 
+#[derive(Debug, Template)]
+#[template(path = "console/allowed_networks.html")]
+struct AllowedNetworksPage {
+    layout: Layout,
+    is_sandbox: bool,
+    products: [&'static str; PRODUCTS.len()],
+    networks: Vec<NetworkRow>,
+    /// Allowed networks that are not configured in this deployment.
+    unknown_networks: Vec<NetworkRow>,
+    was_saved: bool,
+}
+
+#[derive(Debug)]
+struct NetworkRow {
+    id: String,
+    /// The id if the network is unknown.
+    name: String,
+    country: String,
+    aliases: String,
+    cells: Vec<ProductCell>,
+}
+
+#[derive(Debug)]
+struct ProductCell {
+    /// Name of the checkbox.
+    name: String,
+    product: &'static str,
+    is_allowed: bool,
+    is_supported: bool,
+}
+
 /// `GET …/new-project`
 pub async fn new_form(
     State(app): State<App>,
@@ -74,20 +110,19 @@ pub async fn new_form(
     ids: PathParameters,
 ) -> Result<Response, ConsoleError> {
     let access = session.authorize_workspace(&app, &ids, Permission::Develop).await?;
-    Ok(new_project_page(&session, &access, StatusCode::OK, String::new(), None))
+    Ok(new_project_page(&access, StatusCode::OK, String::new(), None))
 }
 
 /// `POST …/new-project`
 pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_workspace(&app, &ids, Permission::Develop).await?;
+    let (access, fields) = form.authorize_workspace(&app, &ids, Permission::Develop).await?;
     let input = fields.get("name").unwrap_or_default().to_owned();
-    let show_error = |error: String| {
-        Ok(new_project_page(&session, &access, StatusCode::BAD_REQUEST, input.clone(), Some(to_sentence(&error))))
-    };
     let name = match input.parse::<Name>() {
         Ok(name) => name,
-        Err(error) => return show_error(error.to_string()),
+        Err(error) => {
+            let (status, error) = form_error(error);
+            return Ok(new_project_page(&access, status, input, error));
+        }
     };
     let new = NewProject {
         name,
@@ -95,43 +130,32 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
         configuration: ConfigurationPatch::default(),
         products: Product::ALL.to_vec(),
     };
-    match app.engine.create_project(&access.manager, access.workspace.id, new, None).await {
+    match app.engine.management.create_project(&access.actor, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
-            let revealed = RevealedCredential::from(&credential);
-            show_new_credential(
-                &app,
-                &session,
-                &ProjectAccess { manager: access.manager, workspace: access.workspace, project },
-                revealed,
-            )
-            .await
+            let WorkspaceAccess { session, actor, workspace } = access;
+            show_new_credential(&app, ProjectAccess { session, actor, workspace, project }, &credential).await
         }
         Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {
-            show_error(error.to_string())
+            let (status, error) = form_error(error);
+            Ok(new_project_page(&access, status, input, error))
         }
-        Err(error) => Err(Problem::from(error).into()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// `GET …/projects/{project_id}/settings`
-pub async fn settings(
-    State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
-) -> Result<Response, ConsoleError> {
-    let access = session.authorize_project(&app, &ids, Permission::View).await?;
-    Ok(settings_page(&session, &access, &access.project, StatusCode::OK, None, false))
+pub async fn settings(State(_): State<App>, access: ProjectAccess) -> Response {
+    settings_page(&access, StatusCode::OK, None, false)
 }
 
 /// `POST …/projects/{project_id}/settings`
 pub async fn update(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let patch = match parse_patch(&fields) {
         Ok(patch) => patch,
-        Err(error) => return Ok(settings_error(&session, &access, &error)),
+        Err(error) => return Ok(settings_error(&access, &error)),
     };
-    apply_patch(&app, &session, &access, patch).await
+    apply_patch(&app, access, patch).await
 }
 
 /// `POST …/projects/{project_id}/settings/mode`: takes the project live, with a new credential.
@@ -140,15 +164,14 @@ pub async fn change_mode(
     ids: PathParameters,
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_project(&app, &ids, Permission::ManageAccess).await?;
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::ManageAccess).await?;
     let mode = fields.get("mode").unwrap_or_default().parse::<Mode>();
     let patch = match mode {
         Ok(mode) if fields.contains("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
-        Ok(_) => return Ok(settings_error(&session, &access, "select the checkbox to confirm")),
-        Err(error) => return Ok(settings_error(&session, &access, &error.to_string())),
+        Ok(_) => return Ok(settings_error(&access, "select the checkbox to confirm")),
+        Err(error) => return Ok(settings_error(&access, &error.to_string())),
     };
-    apply_patch(&app, &session, &access, patch).await
+    apply_patch(&app, access, patch).await
 }
 
 /// `POST …/projects/{project_id}/settings/disabled`: disables a project after its name is typed, or enables it.
@@ -157,43 +180,37 @@ pub async fn set_disabled(
     ids: PathParameters,
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let disabled = fields.get("disabled") != Some("no");
     if disabled && fields.get("confirm") != Some(&access.project.name.to_string()) {
-        return Ok(settings_error(&session, &access, "type the project's name to confirm"));
+        return Ok(settings_error(&access, "type the project's name to confirm"));
     }
-    apply_patch(&app, &session, &access, ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() }).await
+    apply_patch(&app, access, ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() }).await
 }
 
-async fn apply_patch(
-    app: &App,
-    session: &ConsoleSession,
-    access: &ProjectAccess,
-    patch: ProjectPatch,
-) -> Result<Response, ConsoleError> {
-    match app.engine.patch_project(&access.manager, access.workspace.id, access.project.id, patch, &|_| true).await {
-        Ok(UpdatedProject { project, credential: None }) => {
-            Ok(settings_page(session, access, &project, StatusCode::OK, None, true))
-        }
-        Ok(UpdatedProject { project, credential: Some(issued) }) => {
-            let access =
-                ProjectAccess { manager: access.manager.clone(), workspace: access.workspace.clone(), project };
-            show_new_credential(app, session, &access, RevealedCredential::from(&issued)).await
+async fn apply_patch(app: &App, access: ProjectAccess, patch: ProjectPatch) -> Result<Response, ConsoleError> {
+    let (workspace, project) = (access.workspace.id, access.project.id);
+    match app.engine.management.patch_project(&access.actor, workspace, project, patch, &|_| true).await {
+        Ok(UpdatedProject { project, credential }) => {
+            let access = ProjectAccess { project, ..access };
+            match credential {
+                Some(issued) => show_new_credential(app, access, &issued).await,
+                None => Ok(settings_page(&access, StatusCode::OK, None, true)),
+            }
         }
         Err(
             error @ (ManagementError::ProjectNameTaken
             | ManagementError::InvalidUrl(_)
             | ManagementError::InvalidMember { .. }),
-        ) => Ok(settings_error(session, access, &error.to_string())),
-        Err(error) => Err(Problem::from(error).into()),
+        ) => Ok(settings_error(&access, &error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Shows the unchanged settings with an error.
-fn settings_error(session: &ConsoleSession, access: &ProjectAccess, error: &str) -> Response {
+fn settings_error(access: &ProjectAccess, error: &str) -> Response {
     let error = Some(to_sentence(&error.replace("`/configuration/", "`")));
-    settings_page(session, access, &access.project, StatusCode::BAD_REQUEST, error, false)
+    settings_page(access, StatusCode::BAD_REQUEST, error, false)
 }
 
 /// Builds a patch of all settings except mode and state. Empty fields clear a setting.
@@ -233,29 +250,14 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     })
 }
 
-fn new_project_page(
-    session: &ConsoleSession,
-    access: &WorkspaceAccess,
-    status: StatusCode,
-    name: String,
-    error: Option<String>,
-) -> Response {
-    let layout =
-        Layout::for_session(session, "New project").in_workspace(session, &access.workspace, Section::Projects);
+fn new_project_page(access: &WorkspaceAccess, status: StatusCode, name: String, error: Option<String>) -> Response {
+    let layout = access.layout("New project", MenuSection::Projects);
     page::render(status, &NewProjectPage { layout, name, error })
 }
 
-fn settings_page(
-    session: &ConsoleSession,
-    access: &ProjectAccess,
-    project: &Project,
-    status: StatusCode,
-    error: Option<String>,
-    was_saved: bool,
-) -> Response {
-    let layout = Layout::for_session(session, "Settings")
-        .in_workspace(session, &access.workspace, Section::Settings)
-        .in_project(project);
+fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<String>, was_saved: bool) -> Response {
+    let project = &access.project;
+    let layout = access.layout("Settings", MenuSection::Settings);
     let settings = &project.configuration;
     let may_develop = layout.may_develop();
     let url = |url: Option<&str>| match url.unwrap_or_default() {
@@ -289,4 +291,113 @@ fn settings_page(
         was_saved,
     };
     page::render(status, &page)
+}
+
+/// `GET …/projects/{project_id}/networks`
+pub async fn show_networks(State(app): State<App>, access: ProjectAccess) -> Response {
+    networks_page(&app, &access, false)
+}
+
+/// `POST …/projects/{project_id}/networks`
+pub async fn replace_networks(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
+    let allowed = match fields.get("choice") {
+        Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: PRODUCTS.to_vec() }],
+        Some("none") => vec![],
+        _ => parse_allowed_networks(app.engine.networks(), &fields),
+    };
+    let (workspace, project) = (access.workspace.id, access.project.id);
+    let project =
+        app.engine.management.replace_allowed_networks(&access.actor, workspace, project, allowed, &|_| true).await?;
+    Ok(networks_page(&app, &ProjectAccess { project, ..access }, true))
+}
+
+/// Checkboxes are named `23410.sim_swap`, or `*.sim_swap` for all networks. Ids of the same network are merged.
+fn parse_allowed_networks(networks: &Networks, fields: &FormFields) -> Vec<AllowedNetwork> {
+    let directory = networks.directory();
+    let mut allowed: Vec<AllowedNetwork> = vec![];
+    for name in fields.names() {
+        let parts =
+            name.split_once('.').map(|(id, product)| (id.parse::<NetworkSelector>(), product.parse::<Product>()));
+        let Some((Ok(network), Ok(product))) = parts else { continue };
+        if !product.requires_operator() {
+            continue;
+        }
+        let network = match network {
+            NetworkSelector::All => NetworkSelector::All,
+            NetworkSelector::One(id) => directory.find_by_any_id(&id).map_or(id, |known| known.id.clone()).into(),
+        };
+        match allowed.iter_mut().find(|other| other.network == network) {
+            Some(other) if other.products.contains(&product) => {}
+            Some(other) => other.products.push(product),
+            None => allowed.push(AllowedNetwork { network, products: vec![product] }),
+        }
+    }
+    allowed
+}
+
+fn networks_page(app: &App, access: &ProjectAccess, was_saved: bool) -> Response {
+    let project = &access.project;
+    let networks = app.engine.networks();
+    let directory = networks.directory();
+    let known = directory.networks().map(|network| {
+        let supported = networks.supported_products(network);
+        NetworkRow {
+            name: network.name.clone(),
+            country: network.country.to_string(),
+            aliases: network.aliases.join(", "),
+            cells: product_cells(&network.id.clone().into(), project, |product| supported.contains(&product)),
+            id: network.id.to_string(),
+        }
+    });
+    let all = NetworkRow {
+        name: "All networks".to_owned(),
+        country: String::new(),
+        aliases: "including networks added later".to_owned(),
+        cells: product_cells(&NetworkSelector::All, project, |_| true),
+        id: NetworkSelector::All.to_string(),
+    };
+    let single = project.allowed_networks.iter().filter_map(|allowed| match &allowed.network {
+        NetworkSelector::All => None,
+        NetworkSelector::One(id) => Some(id),
+    });
+    let unknown_networks = single.filter(|id| directory.get(id).is_none()).map(|id| NetworkRow {
+        name: id.to_string(),
+        country: String::new(),
+        aliases: directory.find_by_any_id(id).map(|network| network.name.clone()).unwrap_or_default(),
+        cells: product_cells(&id.clone().into(), project, |_| false),
+        id: id.to_string(),
+    });
+    let mut rows: Vec<_> = known.collect();
+    if !rows.is_empty() {
+        rows.insert(0, all);
+    }
+    let page = AllowedNetworksPage {
+        layout: access.layout("Allowed networks", MenuSection::AllowedNetworks),
+        is_sandbox: project.mode == Mode::Sandbox,
+        products: PRODUCTS.map(Product::title),
+        networks: rows,
+        unknown_networks: unknown_networks.collect(),
+        was_saved,
+    };
+    page::render_ok(&page)
+}
+
+fn product_cells(
+    network: &NetworkSelector,
+    project: &Project,
+    is_supported: impl Fn(Product) -> bool,
+) -> Vec<ProductCell> {
+    let allowed = project.allowed_networks.iter().find(|allowed| allowed.network == *network);
+    let cell = |product: Product| ProductCell {
+        name: format!("{network}.{product}"),
+        product: product.title(),
+        is_allowed: allowed.is_some_and(|allowed| allowed.products.contains(&product)),
+        is_supported: is_supported(product),
+    };
+    PRODUCTS.into_iter().map(cell).collect()
 }

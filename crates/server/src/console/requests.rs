@@ -7,21 +7,31 @@ use axum::{
 };
 use http::StatusCode;
 use jiff::SignedDuration;
-use ringtrue_domain::{account::Permission, page::PageRequest};
+use ringtrue_domain::page::PageRequest;
 use ringtrue_engine::ports::{RequestLogEntry, RequestLogFilter, StatusClass};
 
 use super::{
     error::{ConsoleError, to_sentence},
-    home::Pagination,
-    page::{self, Layout, Section, UtcTime},
-    session::{ConsoleSession, ProjectAccess},
+    page::{self, Layout, MenuSection, Pagination, SelectOption},
+    session::ProjectAccess,
 };
-use crate::http::{App, error_catalog::ProblemCode, path::PathParameters, query::Query};
+use crate::http::{
+    app::App,
+    error_catalog::ProblemCode,
+    parameters::{PathParameters, Query},
+};
 
 /// Requests shown on the page of one request id.
 const MAX_REQUESTS_PER_ID: u32 = 20;
 /// Longer filter values match nothing and are ignored.
 const MAX_FILTER_BYTES: usize = 128;
+
+/// Query values, titles and classes.
+const STATUS_CLASSES: [(&str, &str, StatusClass); 3] = [
+    ("2xx", "2xx success", StatusClass::Success),
+    ("4xx", "4xx client error", StatusClass::ClientError),
+    ("5xx", "5xx server error", StatusClass::ServerError),
+];
 
 #[derive(Debug, Template)]
 #[template(path = "console/requests.html")]
@@ -38,30 +48,13 @@ struct RequestsPage {
 }
 
 #[derive(Debug)]
-struct SelectOption {
-    value: &'static str,
-    title: &'static str,
-    is_selected: bool,
-}
-
-#[derive(Debug)]
 struct RequestRow {
+    entry: RequestLogEntry,
     path: String,
-    at: UtcTime,
-    request_id: String,
-    method: String,
-    route: String,
-    status: u16,
     css_class: &'static str,
-    error_code: Option<String>,
-    error_path: String,
+    /// Empty without an error.
     detail: String,
-    client_id: String,
-    is_authenticated: bool,
     duration: String,
-    query: Option<String>,
-    body: Option<String>,
-    skipped: u32,
 }
 
 #[derive(Debug, Template)]
@@ -76,21 +69,12 @@ struct RequestPage {
     retention: Option<String>,
 }
 
-/// Query values, titles and classes.
-const STATUS_CLASSES: [(&str, &str, StatusClass); 3] = [
-    ("2xx", "2xx success", StatusClass::Success),
-    ("4xx", "4xx client error", StatusClass::ClientError),
-    ("5xx", "5xx server error", StatusClass::ServerError),
-];
-
 /// `GET …/projects/{project_id}/requests`
 pub async fn list(
     State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
+    access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let ProjectAccess { workspace, project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
     let query = Query::parse(query.as_deref(), &["status", "error_code", "request_id", "page"])?;
     let filter_value =
         |name| query.get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);
@@ -101,34 +85,26 @@ pub async fn list(
         error_code: code.map(|(code, _)| code.to_owned()),
         request_id: filter_value("request_id").map(str::to_owned),
     };
-    let found = app.engine.list_requests(project.id, &filter, query.page_with_default_size(page::PAGE_SIZE)?).await?;
-    let layout = Layout::for_session(&session, "Requests")
-        .in_workspace(&session, &workspace, Section::Requests)
-        .in_project(&project);
+    let request = query.page_with_default_size(page::PAGE_SIZE)?;
+    let found = app.engine.request_log.list_requests(access.project.id, &filter, request).await?;
+    let layout = access.layout("Requests", MenuSection::Requests);
     let here = format!("{}/requests", layout.project_path());
-    let link = |number: u32| {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        let words = [
-            ("status", class.map(|(word, ..)| word)),
-            ("error_code", filter.error_code.as_deref()),
-            ("request_id", filter.request_id.as_deref()),
-        ];
-        for (name, value) in words {
-            query.extend_pairs(value.map(|value| (name, value)));
-        }
-        format!("{here}?{}", query.append_pair("page", &number.to_string()).finish())
-    };
+    let filter_query = [
+        ("status", class.map(|(word, ..)| word)),
+        ("error_code", filter.error_code.as_deref()),
+        ("request_id", filter.request_id.as_deref()),
+    ];
     Ok(page::render_ok(&RequestsPage {
-        pagination: Pagination::new(&found, link),
-        requests: found.items.iter().map(|request| request_row(&here, request)).collect(),
-        status_classes: select_options(
+        pagination: Pagination::new(&found, &here, &filter_query),
+        requests: found.items.into_iter().map(|entry| request_row(&here, entry)).collect(),
+        status_classes: page::select_options(
             STATUS_CLASSES.into_iter().map(|(word, title, _)| (word, title)),
             class.map(|(word, ..)| word),
         ),
-        error_codes: select_options(error_codes(), code.map(|(code, _)| code)),
+        error_codes: page::select_options(error_codes(), code.map(|(code, _)| code)),
         is_filtered: filter != RequestLogFilter::default(),
         request_id: filter.request_id.unwrap_or_default(),
-        retention: app.engine.request_log_retention().map(format_retention),
+        retention: app.engine.request_log.retention().map(format_retention),
         layout,
     }))
 }
@@ -136,22 +112,19 @@ pub async fn list(
 /// `GET …/projects/{project_id}/requests/{request_id}`: all requests with one id, which clients can set.
 pub async fn detail(
     State(app): State<App>,
-    session: ConsoleSession,
+    access: ProjectAccess,
     ids: PathParameters,
 ) -> Result<Response, ConsoleError> {
-    let ProjectAccess { workspace, project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
     let request_id = ids.get("request_id").unwrap_or_default().to_owned();
     let filter = RequestLogFilter { request_id: Some(request_id.clone()), ..RequestLogFilter::default() };
     let page = PageRequest::new(MAX_REQUESTS_PER_ID, 1).unwrap_or_default();
-    let found = app.engine.list_requests(project.id, &filter, page).await?;
-    let layout = Layout::for_session(&session, "Request")
-        .in_workspace(&session, &workspace, Section::Requests)
-        .in_project(&project);
+    let found = app.engine.request_log.list_requests(access.project.id, &filter, page).await?;
+    let layout = access.layout("Request", MenuSection::Requests);
     let back = format!("{}/requests", layout.project_path());
-    let requests: Vec<_> = found.items.iter().map(|request| request_row(&back, request)).collect();
-    let status = if requests.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
     let is_truncated = found.total_items > u64::from(MAX_REQUESTS_PER_ID);
-    let retention = app.engine.request_log_retention().map(format_retention);
+    let requests: Vec<_> = found.items.into_iter().map(|entry| request_row(&back, entry)).collect();
+    let status = if requests.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let retention = app.engine.request_log.retention().map(format_retention);
     Ok(page::render(status, &RequestPage { layout, back, request_id, requests, is_truncated, retention }))
 }
 
@@ -160,38 +133,18 @@ fn error_codes() -> impl Iterator<Item = (&'static str, &'static str)> {
     ProblemCode::ALL.iter().map(|code| (code.entry().code, code.entry().code))
 }
 
-fn select_options(
-    all: impl Iterator<Item = (&'static str, &'static str)>,
-    selected: Option<&str>,
-) -> Vec<SelectOption> {
-    all.map(|(value, title)| SelectOption { value, title, is_selected: selected == Some(value) }).collect()
-}
-
-fn request_row(here: &str, request: &RequestLogEntry) -> RequestRow {
-    let rejection = request.rejection.as_ref();
-    let error_code = rejection.map(|rejection| rejection.error_code.clone());
+fn request_row(here: &str, entry: RequestLogEntry) -> RequestRow {
     RequestRow {
-        path: request_path(here, &request.request_id),
-        at: UtcTime(request.at),
-        request_id: request.request_id.clone(),
-        method: request.method.clone(),
-        route: request.route.clone(),
-        status: request.status,
-        css_class: match request.status {
+        path: request_path(here, &entry.request_id),
+        css_class: match entry.status {
             100..=299 => "s2",
             300..=399 => "s3",
             400..=499 => "s4",
             _ => "s5",
         },
-        error_path: error_code.as_ref().map(|code| format!("/errors/{code}")).unwrap_or_default(),
-        error_code,
-        detail: rejection.map(|rejection| to_sentence(&rejection.detail)).unwrap_or_default(),
-        client_id: request.client.to_string(),
-        is_authenticated: request.authenticated,
-        duration: format_micros(request.duration_micros),
-        query: request.query.clone(),
-        body: request.body.clone(),
-        skipped: request.skipped,
+        detail: entry.rejection.as_ref().map(|rejection| to_sentence(&rejection.detail)).unwrap_or_default(),
+        duration: format_micros(entry.duration_micros),
+        entry,
     }
 }
 

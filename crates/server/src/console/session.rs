@@ -1,9 +1,9 @@
-//! Extractors of the session and the browser, and access to workspaces and projects.
+//! Cookies, extractors of the session and the browser, and access to workspaces and projects.
 
 use std::{convert::Infallible, net::IpAddr};
 
 use axum::extract::FromRequestParts;
-use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
 use ringtrue_domain::{
     account::Permission,
     tenancy::{Project, Workspace, WorkspaceId},
@@ -14,11 +14,14 @@ use ringtrue_engine::{
     rate_limit::{RateLimitClass, RateLimitState},
 };
 
-use super::{cookies::Cookie, error::ConsoleError};
+use super::{
+    error::ConsoleError,
+    page::{self, Layout, LayoutUser, MenuSection},
+};
 use crate::http::{
-    App,
+    app::App,
     error_catalog::ProblemCode,
-    path::PathParameters,
+    parameters::PathParameters,
     problem::Problem,
     request_context::{HandlerState, RequestContext},
 };
@@ -37,39 +40,103 @@ pub struct ConsoleSession {
 
 /// Extracts the address and user agent.
 #[derive(Debug)]
-pub struct Client(pub ClientInfo);
+pub struct BrowserClient(pub ClientInfo);
 
-impl Client {
+impl BrowserClient {
     pub fn from_headers(headers: &HeaderMap, address: IpAddr) -> Self {
         let user_agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Client(ClientInfo { address, user_agent: user_agent.to_owned() })
+        BrowserClient(ClientInfo { address, user_agent: user_agent.to_owned() })
     }
 }
 
-impl FromRequestParts<HandlerState> for Client {
+/// A workspace, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+#[derive(Debug)]
+pub struct WorkspaceAccess {
+    pub session: ConsoleSession,
+    pub actor: ManagementActor,
+    pub workspace: Workspace,
+}
+
+impl WorkspaceAccess {
+    pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
+        self.session.layout(title).in_workspace(&self.workspace, self.session.user.role_in(self.workspace.id), section)
+    }
+}
+
+/// A project, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+#[derive(Debug)]
+pub struct ProjectAccess {
+    pub session: ConsoleSession,
+    pub actor: ManagementActor,
+    pub workspace: Workspace,
+    pub project: Project,
+}
+
+impl ProjectAccess {
+    pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
+        let role = self.session.user.role_in(self.workspace.id);
+        self.session.layout(title).in_workspace(&self.workspace, role, section).in_project(&self.project)
+    }
+
+    /// Path of the project's pages.
+    pub fn path(&self) -> String {
+        page::project_path(&self.project)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cookie {
+    /// The session token.
+    Session,
+    /// Binds the CSRF token of forms without a session to the browser.
+    Visitor,
+}
+
+impl Cookie {
+    /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
+    fn name(self, is_secure: bool) -> &'static str {
+        match (self, is_secure) {
+            (Cookie::Session, true) => "__Host-ringtrue-session",
+            (Cookie::Session, false) => "ringtrue-session",
+            (Cookie::Visitor, true) => "__Host-ringtrue-visitor",
+            (Cookie::Visitor, false) => "ringtrue-visitor",
+        }
+    }
+
+    pub fn read<'h>(self, app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
+        let name = self.name(is_secure(app));
+        let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(given, _)| *given == name).map(|(_, value)| value).filter(|value| !value.is_empty())
+    }
+
+    /// Sets the cookie until the browser is closed.
+    pub fn set(self, app: &App, value: &str) -> HeaderValue {
+        self.header(app, value, "")
+    }
+
+    pub fn clear(self, app: &App) -> HeaderValue {
+        self.header(app, "", "; Max-Age=0")
+    }
+
+    fn header(self, app: &App, value: &str, more: &str) -> HeaderValue {
+        let is_secure = is_secure(app);
+        let secure = if is_secure { "; Secure" } else { "" };
+        let name = self.name(is_secure);
+        let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}{more}");
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+    }
+}
+
+impl FromRequestParts<HandlerState> for BrowserClient {
     type Rejection = Infallible;
 
     async fn from_request_parts(
         parts: &mut Parts,
         HandlerState { context, .. }: &HandlerState,
     ) -> Result<Self, Infallible> {
-        Ok(Client::from_headers(&parts.headers, context.client_ip))
+        Ok(BrowserClient::from_headers(&parts.headers, context.client_ip))
     }
-}
-
-/// A workspace, and the user as the actor of changes in it.
-#[derive(Debug)]
-pub struct WorkspaceAccess {
-    pub manager: ManagementActor,
-    pub workspace: Workspace,
-}
-
-/// A project, and the user as the actor of changes in it.
-#[derive(Debug)]
-pub struct ProjectAccess {
-    pub manager: ManagementActor,
-    pub workspace: Workspace,
-    pub project: Project,
 }
 
 impl ConsoleSession {
@@ -85,12 +152,21 @@ impl ConsoleSession {
         if let Some(state) = limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
             require_admitted(state)?;
         }
-        let user = app.engine.authenticate_session(&token).await?;
+        let user = app.engine.accounts.authenticate_session(&token).await?;
         limiter.record_session_lookup(token.reveal(), user.is_some());
         let Some(user) = user else { return Ok(None) };
-        let csrf_token = app.engine.csrf_token(token.reveal())?;
+        let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
         let request_id = context.request_id.as_str().to_owned();
         Ok(Some(ConsoleSession { user, token, csrf_token, request_id, rate_limit_class: None }))
+    }
+
+    pub fn layout(&self, title: &str) -> Layout {
+        let user = LayoutUser {
+            email: self.user.account.email.to_string(),
+            csrf_token: self.csrf_token.clone(),
+            is_admin: self.user.account.is_admin,
+        };
+        Layout { user: Some(user), ..Layout::anonymous(title) }
     }
 
     pub fn require_admin(&self) -> Result<Administrator, ConsoleError> {
@@ -99,35 +175,35 @@ impl ConsoleSession {
 
     /// Checks the permission in the workspace of the path.
     pub async fn authorize_workspace(
-        &self,
+        self,
         app: &App,
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<WorkspaceAccess, ConsoleError> {
         let id = ids.workspace()?;
-        let manager = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
+        let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
         if permission != Permission::View {
             self.limit_workspace(app, id)?;
         }
-        let workspace = app.engine.workspace(&manager, id).await.map_err(Problem::from)?;
-        Ok(WorkspaceAccess { manager, workspace })
+        let workspace = app.engine.management.workspace(&actor, id).await?;
+        Ok(WorkspaceAccess { session: self, actor, workspace })
     }
 
     /// Checks the permission in the project of the path.
     pub async fn authorize_project(
-        &self,
+        self,
         app: &App,
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<ProjectAccess, ConsoleError> {
-        let WorkspaceAccess { manager, workspace } = self.authorize_workspace(app, ids, permission).await?;
-        let found = app.engine.project(&manager, workspace.id, ids.project()?).await;
-        let project = found.map_err(|error| match error {
+        let WorkspaceAccess { session, actor, workspace } = self.authorize_workspace(app, ids, permission).await?;
+        let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
+        let project = project.map_err(|error| match error {
             // Does not reveal projects of other workspaces.
-            ManagementError::OtherOwner(_) => Problem::from(ManagementError::ProjectNotFound),
-            other => other.into(),
+            ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
+            other => other,
         })?;
-        Ok(ProjectAccess { manager, workspace, project })
+        Ok(ProjectAccess { session, actor, workspace, project })
     }
 
     /// Counts a form against the workspace's rate limit, as the same API request.
@@ -163,14 +239,33 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
             return Ok(session);
         }
         // Only pages are opened again after sign-in; forms are not resubmitted.
-        let requested =
-            if parts.method == Method::GET { parts.uri.path_and_query().map(PathAndQuery::as_str) } else { None };
-        Err(ConsoleError::Redirect(match requested.filter(|path| *path != "/console") {
-            Some(path) => {
-                let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path).finish();
-                format!("/console/sign-in?{next}")
-            }
-            None => "/console/sign-in".to_owned(),
-        }))
+        let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
+        let requested = requested.filter(|path| parts.method == Method::GET && *path != "/console");
+        Err(ConsoleError::Redirect(page::link("/console/sign-in", &[("next", requested)])))
     }
+}
+
+impl FromRequestParts<HandlerState> for WorkspaceAccess {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::from_request_parts(parts, state).await?;
+        let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
+        session.authorize_workspace(&state.app, &ids, Permission::View).await
+    }
+}
+
+impl FromRequestParts<HandlerState> for ProjectAccess {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::from_request_parts(parts, state).await?;
+        let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
+        session.authorize_project(&state.app, &ids, Permission::View).await
+    }
+}
+
+/// Whether the public URL of this deployment uses TLS.
+fn is_secure(app: &App) -> bool {
+    app.engine.base_url().starts_with("https://")
 }

@@ -1,4 +1,7 @@
-//! Sign-in and sign-out.
+//! Sign-in and sign-out, single-use links to set a password or to sign in, and invitations.
+//!
+//! Without a session, the page of an invitation does not reveal whether the address has an account, as the inviter can
+//! open the link too.
 
 use std::sync::Arc;
 
@@ -8,16 +11,25 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use ringtrue_engine::accounts::SignInError;
+use ringtrue_engine::{
+    accounts::{ClientInfo, InvitationError, LinkError, Password, PendingInvitation, SignInError},
+    ports::LinkPurpose,
+};
 
 use super::{
-    cookies::Cookie,
     error::{ConsoleError, to_sentence},
-    forms::{SessionForm, VisitorForm},
+    forms::{CSRF_FIELD, SessionForm, VisitorForm, form_error},
     page::{self, Layout},
-    session::ConsoleSession,
+    session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
 };
-use crate::http::{App, request_context::RequestContext};
+use crate::http::{app::App, request_context::RequestContext, routes::Routes};
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/console/invitation", show_invitation)
+        .post("/console/invitation", create_account)
+        .post("/console/invitation/accept", accept)
+}
 
 #[derive(Debug, Template)]
 #[template(path = "console/sign_in.html")]
@@ -29,16 +41,51 @@ struct SignInPage {
     error: Option<String>,
 }
 
-/// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
-pub fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
-    if let Some(cookie) = Cookie::Visitor.read(app, headers) {
-        return Ok((app.engine.csrf_token(cookie)?, None));
-    }
-    let cookie = app.engine.generate_token();
-    Ok((app.engine.csrf_token(&cookie)?, Some(Cookie::Visitor.set(app, &cookie))))
+#[derive(Debug, Template)]
+#[template(path = "console/link.html")]
+struct LinkPage {
+    layout: Layout,
+    csrf_token: String,
+    token: String,
+    email: String,
+    min_password_chars: usize,
+    error: Option<String>,
 }
 
-pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
+#[derive(Debug, Template)]
+#[template(path = "console/invitation.html")]
+struct InvitationPage {
+    layout: Layout,
+    viewer: InvitationViewer,
+    token: String,
+    email: String,
+    workspace: String,
+    role: &'static str,
+    sign_in_path: String,
+    min_password_chars: usize,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum InvitationViewer {
+    /// Signed in with the invited address.
+    Invitee,
+    OtherAccount,
+    Anonymous {
+        csrf_token: String,
+    },
+}
+
+/// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
+fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
+    if let Some(cookie) = Cookie::Visitor.read(app, headers) {
+        return Ok((app.engine.accounts.csrf_token(cookie)?, None));
+    }
+    let cookie = app.engine.accounts.generate_token();
+    Ok((app.engine.accounts.csrf_token(&cookie)?, Some(Cookie::Visitor.set(app, &cookie))))
+}
+
+fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
     if let Some(cookie) = cookie {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
@@ -53,13 +100,11 @@ pub async fn show(
     request: Request,
 ) -> Result<Response, ConsoleError> {
     let headers = request.headers();
-    let next = query.as_deref().map(|query| url::form_urlencoded::parse(query.as_bytes()));
-    let next = next.and_then(|mut pairs| pairs.find(|(name, _)| name == "next")).map(|(_, value)| value.into_owned());
+    let next = local_path(query_value(query.as_deref(), "next").as_deref());
     if ConsoleSession::authenticate(&app, headers, &context).await?.is_some() {
-        return Ok(page::see_other(&local_path(next.as_deref())));
+        return Ok(page::see_other(&next));
     }
     let (csrf_token, cookie) = visitor_csrf_token(&app, headers)?;
-    let next = local_path(next.as_deref());
     let page = SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: String::new(), next, error: None };
     Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
 }
@@ -69,7 +114,7 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
     let VisitorForm { fields, client, .. } = form;
     let email = fields.get("email").unwrap_or_default();
     let next = local_path(fields.get("next"));
-    let error = match app.engine.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
+    let error = match app.engine.accounts.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
         Ok(token) => {
             let response = page::see_other(&next);
             let response = with_cookie(response, Some(Cookie::Session.set(&app, token.reveal())));
@@ -83,7 +128,7 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
         SignInError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         SignInError::WrongCredentials | SignInError::Store(_) => StatusCode::UNAUTHORIZED,
     };
-    let csrf_token = fields.raw(super::forms::CSRF_FIELD).unwrap_or_default().to_owned();
+    let csrf_token = fields.raw(CSRF_FIELD).unwrap_or_default().to_owned();
     let text = Some(to_sentence(&error.to_string()));
     let page =
         SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: email.to_owned(), next, error: text };
@@ -96,8 +141,14 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
 
 /// `POST /console/sign-out`
 pub async fn sign_out(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
-    app.engine.sign_out(&form.session.user, &form.session.token).await?;
+    app.engine.accounts.sign_out(&form.session.user, &form.session.token).await?;
     Ok(with_cookie(page::see_other("/console/sign-in"), Some(Cookie::Session.clear(&app))))
+}
+
+/// Ignores other and repeated parameters, unlike `Query`.
+fn query_value(query: Option<&str>, name: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
+    pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
 /// Restricts the redirect after sign-in to paths of the console.
@@ -108,6 +159,154 @@ fn local_path(next: Option<&str>) -> String {
         stays && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("//")
     };
     next.filter(is_console_path).unwrap_or("/console").to_owned()
+}
+
+/// `GET /console/link`
+///
+/// Does not use up a set-password link, as mail scanners and previews open links too.
+pub async fn show_link(
+    State(app): State<App>,
+    State(context): State<Arc<RequestContext>>,
+    BrowserClient(client): BrowserClient,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, context.client_ip)?;
+    let token = query_value(query.as_deref(), "token").unwrap_or_default();
+    let link = match app.engine.accounts.find_link(&token).await {
+        Ok(link) => link,
+        // The user has already signed in with this link.
+        Err(LinkError::Invalid) if ConsoleSession::authenticate(&app, request.headers(), &context).await?.is_some() => {
+            return Ok(page::see_other("/console"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match link.purpose {
+        LinkPurpose::SignIn => use_link(&app, &token, None, &client).await,
+        LinkPurpose::SetPassword => {
+            let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
+            let page = link_page(csrf_token, token, link.account.email.to_string(), None);
+            Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
+        }
+    }
+}
+
+/// `POST /console/link`
+pub async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
+    let field = |name| form.fields.raw(name).unwrap_or_default();
+    let (token, password) = (field("token"), field("password"));
+    let show_error = |error: &dyn std::fmt::Display, email: String| {
+        let (status, error) = form_error(error);
+        Ok(page::render(status, &link_page(field(CSRF_FIELD).to_owned(), token.to_owned(), email, error)))
+    };
+    limit_link_lookup(&app, form.client.address)?;
+    let link = app.engine.accounts.find_link(token).await?;
+    if password != field("again") {
+        return show_error(&"the passwords do not match", link.account.email.to_string());
+    }
+    match Password::parse_new(password) {
+        Err(error) => show_error(&error, link.account.email.to_string()),
+        Ok(_) => use_link(&app, token, Some(password), &form.client).await,
+    }
+}
+
+async fn use_link(
+    app: &App,
+    token: &str,
+    password: Option<&str>,
+    client: &ClientInfo,
+) -> Result<Response, ConsoleError> {
+    let session = app.engine.accounts.use_link(token, password, client).await?;
+    Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(app, session.reveal()))))
+}
+
+fn link_page(csrf_token: String, token: String, email: String, error: Option<String>) -> LinkPage {
+    LinkPage {
+        layout: Layout::anonymous("Choose a password"),
+        csrf_token,
+        token,
+        email,
+        min_password_chars: Password::MIN_CHARS,
+        error,
+    }
+}
+
+/// `GET /console/invitation`
+async fn show_invitation(
+    State(app): State<App>,
+    State(context): State<Arc<RequestContext>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, context.client_ip)?;
+    let token = query_value(query.as_deref(), "token").unwrap_or_default();
+    let pending = app.engine.accounts.find_invitation(&token).await?;
+    if let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context).await? {
+        let is_invitee = session.user.account.email == pending.invitation.email;
+        let viewer = if is_invitee { InvitationViewer::Invitee } else { InvitationViewer::OtherAccount };
+        return Ok(page::render_ok(&invitation_page(session.layout("Invitation"), viewer, token, &pending, None)));
+    }
+    let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
+    let viewer = InvitationViewer::Anonymous { csrf_token };
+    let page = invitation_page(Layout::anonymous("Invitation"), viewer, token, &pending, None);
+    Ok(with_cookie(page::render_ok(&page), cookie))
+}
+
+/// `POST /console/invitation`: creates an account.
+async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, form.client.address)?;
+    let field = |name| form.fields.raw(name).unwrap_or_default();
+    let (token, password) = (field("token"), field("password"));
+    let pending = app.engine.accounts.find_invitation(token).await?;
+    let show_error = |status: StatusCode, error: &dyn std::fmt::Display| {
+        let viewer = InvitationViewer::Anonymous { csrf_token: field(CSRF_FIELD).to_owned() };
+        let layout = Layout::anonymous("Invitation");
+        page::render(status, &invitation_page(layout, viewer, token.to_owned(), &pending, form_error(error).1))
+    };
+    if password != field("again") {
+        return Ok(show_error(StatusCode::BAD_REQUEST, &"the passwords do not match"));
+    }
+    let request_id = Some(form.request_id.clone());
+    match app.engine.accounts.accept_invitation_with_new_account(token, password, &form.client, request_id).await {
+        Ok((session, workspace)) => {
+            let response = page::see_other(&format!("/console/workspaces/{}", workspace.id));
+            let response = with_cookie(response, Some(Cookie::Session.set(&app, session.reveal())));
+            Ok(with_cookie(response, Some(Cookie::Visitor.clear(&app))))
+        }
+        Err(error @ InvitationError::AccountExists) => Ok(show_error(StatusCode::CONFLICT, &error)),
+        Err(InvitationError::Password(error)) => Ok(show_error(StatusCode::BAD_REQUEST, &error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `POST /console/invitation/accept`
+async fn accept(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let token = fields.raw("token").unwrap_or_default();
+    let workspace =
+        app.engine.accounts.accept_invitation(&session.user, token, Some(session.request_id.clone())).await?;
+    Ok(page::see_other(&format!("/console/workspaces/{}", workspace.id)))
+}
+
+fn invitation_page(
+    layout: Layout,
+    viewer: InvitationViewer,
+    token: String,
+    PendingInvitation { invitation, workspace }: &PendingInvitation,
+    error: Option<String>,
+) -> InvitationPage {
+    let here = format!("/console/invitation?token={token}");
+    InvitationPage {
+        layout,
+        viewer,
+        token,
+        email: invitation.email.to_string(),
+        workspace: workspace.name.to_string(),
+        role: invitation.role.as_str(),
+        sign_in_path: page::link("/console/sign-in", &[("next", Some(&here))]),
+        min_password_chars: Password::MIN_CHARS,
+        error,
+    }
 }
 
 #[cfg(test)]

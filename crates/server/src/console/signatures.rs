@@ -3,19 +3,18 @@
 use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
+use ringtrue_callback_signature::diagnosis::ComparedLine;
 use ringtrue_domain::{account::Permission, lifecycle::CheckId, tenancy::Mode};
-use ringtrue_engine::callback::{
-    PastedCallback, SignatureDebugError, SignatureDebugReport, signature::diagnosis::ComparedLine,
-};
+use ringtrue_engine::callback::{PastedCallback, SignatureDebugError, SignatureDebugReport};
 
 use super::{
     error::{ConsoleError, to_sentence},
     forms::SessionForm,
     masking::NumberMask,
-    page::{self, Layout, Section},
-    session::{ConsoleSession, ProjectAccess},
+    page::{self, Layout, MenuSection},
+    session::ProjectAccess,
 };
-use crate::http::{App, Routes, path::PathParameters};
+use crate::http::{app::App, parameters::PathParameters, routes::Routes};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -66,26 +65,25 @@ struct LineView {
 }
 
 /// `GET …/signatures`
-async fn show(State(app): State<App>, session: ConsoleSession, ids: PathParameters) -> Result<Response, ConsoleError> {
-    let access = session.authorize_project(&app, &ids, Permission::View).await?;
+async fn show(State(_): State<App>, access: ProjectAccess) -> Response {
     let page = SignaturesPage {
-        layout: layout(&session, &access),
+        layout: access.layout("Signatures", MenuSection::Signatures),
         request: String::new(),
         url: String::new(),
         error: None,
         comparison: None,
     };
-    Ok(page::render_ok(&page))
+    page::render_ok(&page)
 }
 
 /// `POST …/signatures`
 async fn compare(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let request = fields.raw("request").unwrap_or_default().to_owned();
     let url = fields.get("url").map(str::to_owned);
     let report = app
         .engine
+        .callbacks
         .debug_callback_signature(&access.project, PastedCallback { request: &request, url: url.as_deref() })
         .await;
     let (status, error, comparison) = match report {
@@ -96,13 +94,8 @@ async fn compare(State(app): State<App>, ids: PathParameters, form: SessionForm)
         }
     };
     let url = url.unwrap_or_default();
-    Ok(page::render(status, &SignaturesPage { layout: layout(&session, &access), request, url, error, comparison }))
-}
-
-fn layout(session: &ConsoleSession, access: &ProjectAccess) -> Layout {
-    let layout =
-        Layout::for_session(session, "Signatures").in_workspace(session, &access.workspace, Section::Signatures);
-    layout.in_project(&access.project)
+    let layout = access.layout("Signatures", MenuSection::Signatures);
+    Ok(page::render(status, &SignaturesPage { layout, request, url, error, comparison }))
 }
 
 impl From<SignatureDebugReport> for ComparisonView {

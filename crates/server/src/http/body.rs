@@ -1,14 +1,22 @@
-//! Reads request bodies with a size limit, a timeout and a media type check.
+//! Request bodies: reading with a size limit, a timeout and a media type check; forms; strict JSON.
+//!
+//! Unknown, repeated and mistyped JSON properties are errors with a JSON pointer. Derived deserializers accept arrays for
+//! structs and do not report the position, so bodies are read from a tree.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Display, str::FromStr};
 
 use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+use ringtrue_domain::timestamp;
+use ringtrue_engine::management::Patch;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{App, error_catalog::ProblemCode, problem::Problem};
+use super::{app::App, error_catalog::ProblemCode, problem::Problem};
 
 pub const MAX_JSON_BYTES: usize = 16 * 1024;
 pub const MAX_ALLOWED_NETWORKS_BYTES: usize = 256 * 1024;
@@ -100,17 +108,12 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Decodes a form name or value. Returns the input if it contains no escape.
+/// Decodes a form name or value. Invalid UTF-8 becomes U+FFFD.
 pub fn form_decode(text: &str) -> Cow<'_, str> {
-    // Scanning without an early exit lets the compiler vectorise the loop.
-    let found = text.bytes().fold(0, |found, byte| found | u8::from(byte == b'%') | u8::from(byte == b'+'));
-    if found == 0 {
-        return Cow::Borrowed(text);
+    if text.contains('+') {
+        return Cow::Owned(percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned());
     }
-    // Escape separators so that the parser sees one field name.
-    let hidden = text.replace('&', "%26").replace('=', "%3D");
-    let name = url::form_urlencoded::parse(hidden.as_bytes()).map(|(name, _)| name.into_owned()).next();
-    Cow::Owned(name.unwrap_or_default())
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 /// Reads a body of any type, up to a limit.
@@ -128,7 +131,7 @@ pub async fn read_limited(app: &App, headers: &HeaderMap, body: Body, limit: usi
     // A small body usually arrives with its head and needs no timer.
     let collected = match collected.as_mut().now_or_never() {
         Some(collected) => Ok(collected),
-        None => tokio::time::timeout(app.body_timeout, collected).await,
+        None => tokio::time::timeout(app.http.body_timeout, collected).await,
     };
     match collected {
         Ok(Ok(body)) => Ok(body),
@@ -179,4 +182,317 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
         return None;
     }
     Some(value.split(';').next()?.trim())
+}
+
+/// A problem with a document and its position (RFC 6901).
+#[derive(Debug, PartialEq, Eq)]
+pub struct JsonError {
+    pub pointer: String,
+    pub problem: String,
+}
+
+impl JsonError {
+    pub fn new(pointer: &str, problem: impl Into<String>) -> Self {
+        JsonError { pointer: pointer.to_owned(), problem: problem.into() }
+    }
+}
+
+impl From<JsonError> for Problem {
+    fn from(error: JsonError) -> Self {
+        Problem::bad_request(format!("`{}`: {}", error.pointer, error.problem))
+    }
+}
+
+/// A JSON value that keeps repeated properties, so that they can be rejected.
+#[derive(Debug)]
+pub enum Node {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    /// A fraction, or an integer beyond 64 bits.
+    OtherNumber,
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Node {
+    fn kind(&self) -> &'static str {
+        match self {
+            Node::Null => "null",
+            Node::Boolean(_) => "a boolean",
+            Node::Integer(_) | Node::OtherNumber => "a number",
+            Node::Text(_) => "a string",
+            Node::List(_) => "an array",
+            Node::Object(_) => "an object",
+        }
+    }
+}
+
+/// Members of an object that have not been read yet.
+#[derive(Debug)]
+pub struct Object {
+    pointer: String,
+    members: Vec<(String, Node)>,
+}
+
+impl Object {
+    /// Parses a document that must be an object.
+    pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
+        if document.starts_with(b"\xEF\xBB\xBF") {
+            return Err(JsonError::new("", "the document starts with a byte order mark; send UTF-8 without one"));
+        }
+        let text = std::str::from_utf8(document)
+            .map_err(|error| JsonError::new("", format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
+        if text.trim().is_empty() {
+            return Err(JsonError::new("", "the body is empty; expected a JSON object"));
+        }
+        let node = serde_json::from_str(text).map_err(|error| JsonError::new("", format!("invalid JSON: {error}")))?;
+        as_object(node, "")
+    }
+
+    /// Reads an optional member. `null` counts as absent: many serializers write it for unset values.
+    pub fn take<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Option<T>, JsonError> {
+        match self.remove(name) {
+            None | Some(Node::Null) => Ok(None),
+            Some(node) => read(node, &self.pointer_to(name)).map(Some),
+        }
+    }
+
+    /// Reads a required member.
+    pub fn require<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
+        let value = self.replace(name, read)?;
+        value.ok_or_else(|| JsonError::new(&self.pointer_to(name), "required property is missing"))
+    }
+
+    /// Reads a member of a merge patch (RFC 7396), where `null` removes a value.
+    pub fn patch<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Patch<T>, JsonError> {
+        match self.remove(name) {
+            None => Ok(Patch::Keep),
+            Some(Node::Null) => Ok(Patch::Clear),
+            Some(node) => read(node, &self.pointer_to(name)).map(Patch::Set),
+        }
+    }
+
+    /// Reads a member of a merge patch that cannot be removed, so `null` is a type error.
+    pub fn replace<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Option<T>, JsonError> {
+        self.remove(name).map(|node| read(node, &self.pointer_to(name))).transpose()
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Node> {
+        let index = self.members.iter().position(|(member, _)| member == name)?;
+        Some(self.members.swap_remove(index).1)
+    }
+
+    /// Rejects members that have not been read.
+    pub fn finish(self) -> Result<(), JsonError> {
+        match self.members.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(JsonError::new(&self.pointer_to(name), "unknown property")),
+        }
+    }
+
+    fn pointer_to(&self, name: &str) -> String {
+        let pointer = [&self.pointer, "/"].concat();
+        // Names of API properties need no escaping.
+        if name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return pointer + name;
+        }
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+        pointer + &shown.replace('~', "~0").replace('/', "~1")
+    }
+}
+
+pub fn as_object(node: Node, pointer: &str) -> Result<Object, JsonError> {
+    let Node::Object(members) = node else {
+        return Err(JsonError::new(pointer, format!("expected an object, found {}", node.kind())));
+    };
+    let object = Object { pointer: pointer.to_owned(), members };
+    for (index, (name, _)) in object.members.iter().enumerate() {
+        if object.members[..index].iter().any(|(earlier, _)| earlier == name) {
+            return Err(JsonError::new(&object.pointer_to(name), "repeated property"));
+        }
+    }
+    Ok(object)
+}
+
+pub fn as_text(node: Node, pointer: &str) -> Result<String, JsonError> {
+    match node {
+        Node::Text(text) => Ok(text),
+        node => Err(JsonError::new(pointer, format!("expected a string, found {}", node.kind()))),
+    }
+}
+
+/// Parses a string with [`FromStr`].
+pub fn as_parsed<T: FromStr<Err: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
+    as_text(node, pointer)?.parse().map_err(|error: T::Err| JsonError::new(pointer, error.to_string()))
+}
+
+pub fn as_boolean(node: Node, pointer: &str) -> Result<bool, JsonError> {
+    match node {
+        Node::Boolean(value) => Ok(value),
+        node => Err(JsonError::new(pointer, format!("expected a boolean, found {}", node.kind()))),
+    }
+}
+
+pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
+    match node {
+        Node::Integer(value) => Ok(value),
+        Node::OtherNumber => Err(JsonError::new(pointer, "expected an integer")),
+        node => Err(JsonError::new(pointer, format!("expected an integer, found {}", node.kind()))),
+    }
+}
+
+pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {
+    let text = as_text(node, pointer)?;
+    timestamp::parse(&text).ok_or_else(|| JsonError::new(pointer, timestamp::EXPECTED_FORMAT))
+}
+
+/// Reads an array of distinct values.
+pub fn as_distinct_list<T: PartialEq>(
+    node: Node,
+    pointer: &str,
+    read: impl Fn(Node, &str) -> Result<T, JsonError>,
+) -> Result<Vec<T>, JsonError> {
+    let Node::List(nodes) = node else {
+        return Err(JsonError::new(pointer, format!("expected an array, found {}", node.kind())));
+    };
+    let mut values = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.into_iter().enumerate() {
+        let pointer = format!("{pointer}/{index}");
+        let value = read(node, &pointer)?;
+        if values.contains(&value) {
+            return Err(JsonError::new(&pointer, "repeated value"));
+        }
+        values.push(value);
+    }
+    Ok(values)
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or(Node::OtherNumber, Node::Integer))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::OtherNumber)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut members = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            members.push(entry);
+        }
+        Ok(Node::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(document: &[u8]) -> Result<(String, Option<i64>), JsonError> {
+        let mut body = Object::parse(document)?;
+        let name = body.require("name", as_text)?;
+        let nested = body.take("nested", |node, pointer| {
+            let mut nested = as_object(node, pointer)?;
+            let size = nested.require("size", as_integer)?;
+            nested.finish()?;
+            Ok(size)
+        })?;
+        body.finish()?;
+        Ok((name, nested))
+    }
+
+    #[test]
+    fn errors_contain_the_json_pointer() {
+        assert_eq!(read(br#"{"name":"a","nested":{"size":3}}"#), Ok(("a".to_owned(), Some(3))));
+        assert_eq!(read(br#"{"name":"a","nested":null}"#), Ok(("a".to_owned(), None)));
+        for (document, pointer, problem) in [
+            (&br#"{"nested":{"size":3}}"#[..], "/name", "required"),
+            (br#"{"name":null}"#, "/name", "expected a string, found null"),
+            (br#"{"name":["a"]}"#, "/name", "found an array"),
+            (br#"{"name":"a","nested":{"size":null}}"#, "/nested/size", "expected an integer, found null"),
+            (br#"{"name":"a","nested":null,"nested":null}"#, "/nested", "repeated property"),
+            (br#"{"name":"a","other":null}"#, "/other", "unknown property"),
+            (br#"{"name":"a","nested":[3]}"#, "/nested", "expected an object, found an array"),
+            (br#"{"name":"a","nested":{"size":1.5}}"#, "/nested/size", "expected an integer"),
+            (br#"{"name":"a","nested":{"size":99999999999999999999}}"#, "/nested/size", "expected an integer"),
+            (br#"{"name":"a","nested":{"size":3,"a/b~c":1}}"#, "/nested/a~1b~0c", "unknown property"),
+            (br#"{"name":"a","nested":{"size":3,"size":4}}"#, "/nested/size", "repeated property"),
+            (br#"{"name":"a","name":"b"}"#, "/name", "repeated property"),
+            (br#"{"name":"a",}"#, "", "invalid JSON"),
+            (br#"{"name":NaN}"#, "", "invalid JSON"),
+            (br#"{"name":"\ud800"}"#, "", "invalid JSON"),
+            (br#"{"name":"a"}{"name":"a"}"#, "", "invalid JSON"),
+            (br#"["a"]"#, "", "expected an object"),
+            (b"\xEF\xBB\xBF{}", "", "byte order mark"),
+            (b"{\"name\":\"\xff\"}", "", "invalid UTF-8"),
+            (b" ", "", "empty"),
+        ] {
+            let invalid = read(document).unwrap_err();
+            assert_eq!(invalid.pointer, pointer, "{}", String::from_utf8_lossy(document));
+            assert!(invalid.problem.contains(problem), "{}: {}", String::from_utf8_lossy(document), invalid.problem);
+        }
+    }
+
+    #[test]
+    fn deeply_nested_document_is_rejected() {
+        let deep = [b"[".repeat(8_000), b"]".repeat(8_000)].concat();
+        assert!(read(&deep).is_err());
+    }
 }

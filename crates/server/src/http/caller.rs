@@ -1,15 +1,10 @@
 //! Extractors that authenticate the caller, check the token's scope and apply rate limits.
 
-use std::{
-    convert::Infallible,
-    marker::PhantomData,
-    net::IpAddr,
-    sync::{Arc, OnceLock},
-};
+use std::{convert::Infallible, marker::PhantomData, net::IpAddr, sync::Arc};
 
 use axum::extract::{FromRequestParts, Request};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::Actor,
@@ -25,7 +20,8 @@ use ringtrue_engine::{
 };
 
 use super::{
-    App, body,
+    app::App,
+    body,
     error_catalog::ProblemCode,
     problem::Problem,
     request_context::{HandlerState, RequestContext},
@@ -41,46 +37,25 @@ pub mod scope {
 
     use ringtrue_domain::product::{Product, Scope};
 
-    #[derive(Debug)]
-    pub struct Management;
+    macro_rules! scopes {
+        ($($name:ident = $scope:expr;)*) => {
+            $(
+                #[derive(Debug)]
+                pub struct $name;
 
-    impl super::RequiredScope for Management {
-        const SCOPE: Scope = Scope::Management;
+                impl super::RequiredScope for $name {
+                    const SCOPE: Scope = $scope;
+                }
+            )*
+        };
     }
-
-    #[derive(Debug)]
-    pub struct ReverseSms;
-
-    impl super::RequiredScope for ReverseSms {
-        const SCOPE: Scope = Scope::Product(Product::ReverseSms);
-    }
-
-    #[derive(Debug)]
-    pub struct SecureSna;
-
-    impl super::RequiredScope for SecureSna {
-        const SCOPE: Scope = Scope::Product(Product::SecureSna);
-    }
-
-    #[derive(Debug)]
-    pub struct Discovery;
-
-    impl super::RequiredScope for Discovery {
-        const SCOPE: Scope = Scope::Product(Product::Discovery);
-    }
-
-    #[derive(Debug)]
-    pub struct SimSwap;
-
-    impl super::RequiredScope for SimSwap {
-        const SCOPE: Scope = Scope::Product(Product::SimSwap);
-    }
-
-    #[derive(Debug)]
-    pub struct Eligibility;
-
-    impl super::RequiredScope for Eligibility {
-        const SCOPE: Scope = Scope::Product(Product::Eligibility);
+    scopes! {
+        Management = Scope::Management;
+        ReverseSms = Scope::Product(Product::ReverseSms);
+        SecureSna = Scope::Product(Product::SecureSna);
+        Discovery = Scope::Product(Product::Discovery);
+        SimSwap = Scope::Product(Product::SimSwap);
+        Eligibility = Scope::Product(Product::Eligibility);
     }
 }
 
@@ -121,16 +96,10 @@ impl<S> ProjectCaller<S> {
         &self.project
     }
 
-    pub fn into_project(self) -> Arc<Project> {
-        self.project
-    }
-
     /// Reads the JSON body without parsing it and attaches it to the request log entry.
     pub async fn read_json(&self, app: &App, request: Request) -> Result<Bytes, Problem> {
         let body = body::read_json(app, request).await?;
-        if let Some(log_draft) = &self.context.log_draft {
-            log_draft.set_body(&body);
-        }
+        self.context.log_body(&body);
         Ok(body)
     }
 
@@ -149,7 +118,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for ProjectCaller<S> {
 
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, Problem> {
         let Caller { bearer, context, .. } = Caller::<S>::from_request_parts(parts, state).await?;
-        log_client(&context, Arc::clone(&bearer.credential));
+        context.log_client(Arc::clone(&bearer.credential));
         let idempotency_scope = bearer.idempotency_scope();
         let (project, idempotency_scope) = bearer
             .project
@@ -166,14 +135,12 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         parts: &mut Parts,
         HandlerState { app, context }: &HandlerState,
     ) -> Result<Self, Problem> {
-        let rate_limit = rate_limit_of(context)?;
+        let class = rate_limit_class(context)?;
         let bearer = match authenticate(app, parts, context.received_at) {
             Ok(bearer) => bearer,
             Err(problem) => {
-                if let (Some(log_draft), Some(client)) = (&context.log_draft, credential_of(app, &parts.headers)) {
-                    log_draft.set_claimed_client(client);
-                }
-                rate_limit.record(limit_by_ip(app, rate_limit.class, context.client_ip))?;
+                context.log_claimed_client(|| credential_of(app, &parts.headers));
+                limit_by_ip(app, context)?;
                 return Err(problem);
             }
         };
@@ -182,10 +149,9 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         }
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().rate_limit_overrides(workspace);
-        let limit_state =
-            app.engine.rate_limiter().limit_workspace(rate_limit.class, workspace, &own, context.received_at);
-        let admitted = rate_limit.record(limit_state).and_then(|()| require_scope(&bearer, S::SCOPE));
-        admitted.inspect_err(|_| log_client(context, Arc::clone(&bearer.credential)))?;
+        let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
+        let admitted = require_admitted(context, limit_state).and_then(|()| require_scope(&bearer, S::SCOPE));
+        admitted.inspect_err(|_| context.log_client(Arc::clone(&bearer.credential)))?;
         Ok(Caller { bearer, context: Arc::clone(context), scope: PhantomData })
     }
 }
@@ -198,8 +164,7 @@ impl FromRequestParts<HandlerState> for SandboxDevice {
     type Rejection = Problem;
 
     async fn from_request_parts(_: &mut Parts, HandlerState { app, context }: &HandlerState) -> Result<Self, Problem> {
-        let rate_limit = rate_limit_of(context)?;
-        rate_limit.record(limit_by_ip(app, rate_limit.class, context.client_ip))?;
+        limit_by_ip(app, context)?;
         Ok(SandboxDevice)
     }
 }
@@ -225,7 +190,7 @@ impl DeviceVisitor {
     /// Counts a visit with a valid token against the limit of the check.
     pub fn count_visit(&self, app: &App, check: CheckId) -> Result<(), Problem> {
         let visit = app.engine.rate_limiter().limit_device_visit(check, app.engine.clock().now());
-        rate_limit_of(&self.0)?.record(visit).map_err(|mut problem| {
+        require_admitted(&self.0, visit).map_err(|mut problem| {
             problem.detail = format!("the URL of this check was already opened {} times", visit.limit);
             problem
         })
@@ -233,14 +198,8 @@ impl DeviceVisitor {
 
     /// Counts a visit without a valid token against the limit of the IP address.
     pub fn count_invalid_visit(&self, app: &App) -> Result<(), Problem> {
-        let rate_limit = rate_limit_of(&self.0)?;
-        rate_limit.record(limit_by_ip(app, rate_limit.class, self.0.client_ip))
+        limit_by_ip(app, &self.0)
     }
-}
-
-fn rate_limit_of(context: &RequestContext) -> Result<&RequestRateLimit, Problem> {
-    let problem = || Problem::internal(&"route has no rate limit");
-    context.rate_limit.as_ref().ok_or_else(problem)
 }
 
 /// Accepts exactly one token, in the `Authorization` header (RFC 6750).
@@ -262,7 +221,7 @@ fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer,
         Problem::new(ProblemCode::Unauthorized, "send an access token as `Authorization: Bearer <token>`")
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     })?;
-    app.engine.verify_token(token, now).map_err(|rejected| {
+    app.engine.tokens.verify_token(token, now).map_err(|rejected| {
         Problem::new(ProblemCode::Unauthorized, rejected.to_string())
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer error="invalid_token""#))
     })
@@ -270,14 +229,7 @@ fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer,
 
 /// The credential named in a rejected token, if we issued the token.
 fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
-    app.engine.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
-}
-
-/// Sets the client of the request log entry.
-fn log_client(context: &RequestContext, client: Arc<Credential>) {
-    if let Some(log_draft) = &context.log_draft {
-        log_draft.set_client(client);
-    }
+    app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
 }
 
 fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
@@ -303,72 +255,34 @@ const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit
 const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Rate limit of one request. An extractor records the decision; the middleware writes it into the response headers.
-#[derive(Debug)]
-pub struct RequestRateLimit {
-    class: RateLimitClass,
-    limit_state: OnceLock<RateLimitState>,
+fn rate_limit_class(context: &RequestContext) -> Result<RateLimitClass, Problem> {
+    context.route().policy.rate_limit.ok_or_else(|| Problem::internal(&"route has no rate limit"))
 }
 
-impl RequestRateLimit {
-    /// Selects the limit by method and path. All responses under these paths carry rate limit headers, errors included.
-    pub fn for_path(method: &Method, path: &str) -> Option<Self> {
-        let class = match path.strip_prefix("/v1/")?.split('/').next()? {
-            "management" => RateLimitClass::Management,
-            "number-verification" if path.ends_with("/redirect") => RateLimitClass::Device,
-            "eligibility" => RateLimitClass::Eligibility,
-            "number-verification" | "sim-swap-checks" | "sandbox" if *method == Method::POST => RateLimitClass::Create,
-            "number-verification" | "sim-swap-checks" | "sandbox" => RateLimitClass::Read,
-            _ => return None,
-        };
-        Some(RequestRateLimit { class, limit_state: OnceLock::new() })
-    }
-
-    fn record(&self, limit_state: RateLimitState) -> Result<(), Problem> {
-        let _ = self.limit_state.set(limit_state);
-        if limit_state.admitted {
-            return Ok(());
-        }
-        let detail = format!("rate limit of {} requests per second exceeded", limit_state.limit);
-        Err(Problem::new(ProblemCode::TooManyRequests, detail).retry_after(limit_state.reset_seconds))
-    }
-
-    /// Requests that reached no extractor, such as those answered with 405, count against the IP address.
-    pub fn write_headers(&self, app: &App, address: IpAddr, headers: &mut HeaderMap) {
-        let limit_state = self.limit_state.get_or_init(|| limit_by_ip(app, self.class, address));
-        headers.insert(X_RATELIMIT_LIMIT, decimal_header(limit_state.limit));
-        headers.insert(X_RATELIMIT_REMAINING, decimal_header(limit_state.remaining));
-        headers.insert(X_RATELIMIT_RESET, decimal_header(limit_state.reset_seconds));
-    }
+/// Counts the request against the limit of its IP address.
+fn limit_by_ip(app: &App, context: &RequestContext) -> Result<(), Problem> {
+    let class = rate_limit_class(context)?;
+    let now = app.engine.clock().now();
+    require_admitted(context, app.engine.rate_limiter().limit_by_ip(class, context.client_ip, now))
 }
 
-/// Faster than `HeaderValue::from(u32)`, which is measurable as three of these run for every response.
-fn decimal_header(number: u32) -> HeaderValue {
-    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    if let Some(digit) = DIGITS.get(number as usize) {
-        return HeaderValue::from_static(digit);
+fn require_admitted(context: &RequestContext, limit_state: RateLimitState) -> Result<(), Problem> {
+    let _ = context.limit_state.set(limit_state);
+    if limit_state.admitted {
+        return Ok(());
     }
-    let (mut digits, mut first, mut rest) = ([b'0'; 10], 9, number);
-    while rest >= 10 {
-        digits[first] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        (first, rest) = (first - 1, rest / 10);
-    }
-    digits[first] = b'0' + u8::try_from(rest).unwrap_or(0);
-    HeaderValue::from_bytes(&digits[first..]).unwrap_or_else(|_| HeaderValue::from(number))
+    let detail = format!("rate limit of {} requests per second exceeded", limit_state.limit);
+    Err(Problem::too_many_requests(detail, limit_state.reset_seconds))
 }
 
-fn limit_by_ip(app: &App, class: RateLimitClass, address: IpAddr) -> RateLimitState {
-    app.engine.rate_limiter().limit_by_ip(class, address, app.engine.clock().now())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimal_header_matches_to_string() {
-        for number in [0, 1, 9, 10, 99, 100, 1_000_000, u32::MAX] {
-            assert_eq!(decimal_header(number).to_str().unwrap(), number.to_string());
-        }
-    }
+/// Writes the headers of a route with a rate limit. Requests that reached no extractor, such as those answered with
+/// 405, count against the IP address.
+pub fn write_rate_limit_headers(app: &App, context: &RequestContext, headers: &mut HeaderMap) {
+    let Some(class) = context.route().policy.rate_limit else { return };
+    let limit_state = context
+        .limit_state
+        .get_or_init(|| app.engine.rate_limiter().limit_by_ip(class, context.client_ip, app.engine.clock().now()));
+    headers.insert(X_RATELIMIT_LIMIT, HeaderValue::from(limit_state.limit));
+    headers.insert(X_RATELIMIT_REMAINING, HeaderValue::from(limit_state.remaining));
+    headers.insert(X_RATELIMIT_RESET, HeaderValue::from(limit_state.reset_seconds));
 }

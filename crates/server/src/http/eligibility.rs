@@ -11,23 +11,28 @@ use axum::{
 use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::{network::NetworkId, product::Product};
-use ringtrue_engine::eligibility::{self, NetworkInfo, ServingNetwork};
+use ringtrue_engine::{
+    eligibility::{self, ServingNetwork},
+    rate_limit::RateLimitClass,
+};
 use serde::{Serialize, Serializer};
 
 use super::{
-    App, Routes,
+    app::{App, EligibilityBodies},
     caller::{ProjectCaller, scope::Eligibility},
-    json_bytes_response,
-    path::PathParameters,
+    parameters::{PathParameters, Query},
     problem::Problem,
-    query::Query,
-    render_json,
+    response::{json_bytes_response, render_json},
+    routes::Routes,
 };
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/v1/eligibility/phone-numbers/{phone_number}", by_phone_number)
         .get("/v1/eligibility/device-ips/{ip}", by_device_ip)
+        .rate_limit(RateLimitClass::Eligibility)
+        .logged()
+        .rate_limit_unknown("/v1/eligibility/{*path}", RateLimitClass::Eligibility)
 }
 
 #[derive(Serialize)]
@@ -91,41 +96,26 @@ impl From<Product> for ProductBody {
     }
 }
 
-/// Cache of rendered responses: subscribers of a network with the same products get identical bodies.
-#[derive(Debug, Default)]
-pub struct NetworksCache(papaya::HashMap<CacheKey, CachedBody>);
-
-/// Address of the network and bit set of products. The address stays unique: the [`CachedBody`] keeps the network
-/// alive.
-type CacheKey = (usize, u8);
-
-#[derive(Debug)]
-struct CachedBody {
-    _network: Arc<NetworkInfo>,
-    document: Bytes,
-}
-
 /// Exceeds networks times product sets. Reloaded networks add entries.
 const MAX_CACHED_BODIES: usize = 10_000;
 
-impl NetworksCache {
-    fn body(&self, found: &eligibility::Eligibility) -> Bytes {
-        let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
-        // Other networks are not held in memory and are too many to cache.
-        let ServingNetwork::Configured(network) = &found.network else { return render() };
-        let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
-        let key = (Arc::as_ptr(network).addr(), products);
-        let cache = self.0.pin();
-        if let Some(body) = cache.get(&key) {
-            return body.document.clone();
-        }
-        if cache.len() >= MAX_CACHED_BODIES {
-            cache.clear();
-        }
-        let document = render();
-        cache.insert(key, CachedBody { _network: Arc::clone(network), document: document.clone() });
-        document
+/// Subscribers of a network with the same products get identical bodies, which are rendered once.
+fn cached_body(cache: &EligibilityBodies, found: &eligibility::Eligibility) -> Bytes {
+    let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
+    // Other networks are not held in memory and are too many to cache.
+    let ServingNetwork::Configured(network) = &found.network else { return render() };
+    let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
+    let key = (Arc::as_ptr(network).addr(), products);
+    let cache = cache.pin();
+    if let Some((_, body)) = cache.get(&key) {
+        return body.clone();
     }
+    if cache.len() >= MAX_CACHED_BODIES {
+        cache.clear();
+    }
+    let body = render();
+    cache.insert(key, (Arc::clone(network), body.clone()));
+    body
 }
 
 /// `GET /v1/eligibility/phone-numbers/{phone_number}`
@@ -136,8 +126,9 @@ async fn by_phone_number(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_number(caller.project(), path_parameter(&ids, "phone_number")).await?;
-    Ok(json_bytes_response(StatusCode::OK, app.networks_cache.body(&found)))
+    let found =
+        app.engine.checks.eligibility_of_number(caller.project(), ids.get("phone_number").unwrap_or_default()).await?;
+    Ok(json_bytes_response(StatusCode::OK, cached_body(&app.eligibility_bodies, &found)))
 }
 
 /// `GET /v1/eligibility/device-ips/{ip}`
@@ -148,16 +139,14 @@ async fn by_device_ip(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_address(caller.project(), path_parameter(&ids, "ip"))?;
-    Ok(json_bytes_response(StatusCode::OK, app.networks_cache.body(&found)))
-}
-
-fn path_parameter<'a>(ids: &'a PathParameters, name: &str) -> &'a str {
-    ids.get(name).unwrap_or_default()
+    let found = app.engine.checks.eligibility_of_address(caller.project(), ids.get("ip").unwrap_or_default())?;
+    Ok(json_bytes_response(StatusCode::OK, cached_body(&app.eligibility_bodies, &found)))
 }
 
 #[cfg(test)]
 mod tests {
+    use ringtrue_engine::networks::NetworkInfo;
+
     use super::*;
 
     fn named(name: &str) -> Arc<NetworkInfo> {
@@ -172,7 +161,7 @@ mod tests {
 
     #[test]
     fn cached_body_equals_rendered_body() {
-        let cache = NetworksCache::default();
+        let cache = EligibilityBodies::default();
         let (before, after) = (named("Before"), named("After"));
         let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
         for _ in 0..3 {
@@ -181,10 +170,10 @@ mod tests {
                 for products in products {
                     let network = ServingNetwork::Configured(Arc::clone(network));
                     let found = eligibility::Eligibility { network, products: products.to_vec() };
-                    assert_eq!(cache.body(&found), render_json(&EligibilityBody::from(&found)), "{found:?}");
+                    assert_eq!(cached_body(&cache, &found), render_json(&EligibilityBody::from(&found)), "{found:?}");
                 }
             }
         }
-        assert_eq!(cache.0.len(), 6, "each network with each of its products");
+        assert_eq!(cache.len(), 6, "each network with each of its products");
     }
 }

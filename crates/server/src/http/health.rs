@@ -1,6 +1,6 @@
 //! Liveness, readiness and metrics endpoints.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     extract::State,
@@ -8,19 +8,18 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::time::Instant;
 
-use super::{App, Routes, json_response, problem::Problem};
+use super::{
+    app::{App, PingResult},
+    problem::Problem,
+    response::json_response,
+    routes::Routes,
+};
 
 /// Caches the ping result so that probes cause no load.
 const PING_CACHE_DURATION: Duration = Duration::from_millis(500);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Time and result of the last database ping.
-#[derive(Debug, Default)]
-pub struct ReadinessCache(Mutex<Option<(Instant, PingResult)>>);
-
-type PingResult = Result<(), Arc<str>>;
 
 pub fn routes() -> Routes {
     Routes::default().get("/livez", livez).get("/readyz", readyz)
@@ -45,7 +44,7 @@ async fn readyz(State(app): State<App>) -> Response {
 }
 
 async fn ping_database(app: &App) -> PingResult {
-    let mut last = app.readiness_cache.0.lock().await;
+    let mut last = app.last_ping.lock().await;
     if let Some((at, result)) = &*last
         && at.elapsed() < PING_CACHE_DURATION
     {

@@ -1,86 +1,82 @@
 //! `Idempotency-Key` support for creates and other non-repeatable requests.
 
-use axum::{extract::Request, response::Response};
-use http::{HeaderName, HeaderValue, StatusCode};
+use axum::{extract::FromRequestParts, response::Response};
+use http::{HeaderName, HeaderValue, StatusCode, request::Parts};
 use ringtrue_engine::idempotency::{
     IdempotencyScope, IdempotencyState, IdempotentRequest, StoredResponse, request_fingerprint,
 };
 use serde::Serialize;
 
-use super::{App, json_bytes_response, problem::Problem};
+use super::{app::App, problem::Problem, request_context::HandlerState, response::json_bytes_response};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// `Idempotency-Key` values and path of a request. Empty without a key.
-pub struct IdempotencyHeader {
+/// Extracts the `Idempotency-Key` of a route that is declared as idempotent.
+#[derive(derive_more::Debug)]
+#[debug("Idempotency(…)")]
+pub struct Idempotency {
+    app: App,
     keys: Vec<HeaderValue>,
+    /// Empty without a key.
     path: String,
 }
 
-impl IdempotencyHeader {
-    pub fn from_request(request: &Request) -> Self {
-        let keys: Vec<_> = request.headers().get_all(IDEMPOTENCY_KEY).iter().cloned().collect();
-        let path = if keys.is_empty() { String::new() } else { request.uri().path().to_owned() };
-        IdempotencyHeader { keys, path }
+impl FromRequestParts<HandlerState> for Idempotency {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, Problem> {
+        if !state.context.route().policy.is_idempotent {
+            return Err(Problem::internal(&"route is not declared as idempotent"));
+        }
+        let keys: Vec<_> = parts.headers.get_all(IDEMPOTENCY_KEY).iter().cloned().collect();
+        let path = if keys.is_empty() { String::new() } else { parts.uri.path().to_owned() };
+        Ok(Idempotency { app: state.app.clone(), keys, path })
+    }
+}
+
+impl Idempotency {
+    /// Creates something at most once for each key. A repeated request gets the stored bytes of the first response.
+    pub async fn respond<T, B: Serialize, E: Into<Problem>>(
+        &self,
+        status: StatusCode,
+        scope: IdempotencyScope,
+        request_body: &[u8],
+        body_of: impl Fn(&T) -> B + Send + Sync,
+        create: impl AsyncFnOnce(Option<IdempotentRequest<'_, T>>) -> Result<T, E>,
+    ) -> Result<Response, Problem> {
+        let idempotency = &self.app.engine.idempotency;
+        let claim = match self.key()? {
+            None => None,
+            Some(key) => {
+                match idempotency.claim(scope, key, request_fingerprint("POST", &self.path, request_body)).await? {
+                    IdempotencyState::Claimed(claim) => Some(claim),
+                    IdempotencyState::Replay(stored) => return Ok(replay_response(stored)),
+                }
+            }
+        };
+        let render = |created: &T| serde_json::to_vec(&body_of(created)).unwrap_or_default();
+        let render_response = |created: &T| StoredResponse { status: status.as_u16(), body: render(created) };
+        let request = claim.as_ref().map(|claim| IdempotentRequest { claim, render_response: &render_response });
+        match create(request).await {
+            Ok(created) => Ok(json_bytes_response(status, render(&created))),
+            Err(error) => {
+                if let Some(claim) = claim {
+                    idempotency.release(claim).await;
+                }
+                Err(error.into())
+            }
+        }
     }
 
     fn key(&self) -> Result<Option<&str>, Problem> {
-        let invalid =
-            || Problem::bad_request("`Idempotency-Key` must occur once and have 1 to 255 visible ASCII characters");
-        let value = match &self.keys[..] {
+        let is_valid = |key: &&str| (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        let key = match &self.keys[..] {
             [] => return Ok(None),
-            [value] => value,
-            [_, _, ..] => return Err(invalid()),
+            [value] => value.to_str().ok().filter(is_valid),
+            [_, _, ..] => None,
         };
-        let key = value.to_str().map_err(|_| invalid())?;
-        let is_valid = (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_valid { Ok(Some(key)) } else { Err(invalid()) }
-    }
-}
-
-/// Creates a resource at most once for each idempotency key and responds with 201.
-///
-/// A repeated request gets the stored bytes of the first response.
-pub async fn idempotent<T, B: Serialize, E: Into<Problem>>(
-    app: &App,
-    scope: IdempotencyScope,
-    header: &IdempotencyHeader,
-    body: &[u8],
-    body_of: impl Fn(&T) -> B + Send + Sync,
-    create: impl AsyncFnOnce(Option<IdempotentRequest<'_, T>>) -> Result<T, E>,
-) -> Result<Response, Problem> {
-    idempotent_with_status(StatusCode::CREATED, app, scope, (header, body), body_of, create).await
-}
-
-/// Like [`idempotent`], with another status.
-pub async fn idempotent_with_status<T, B: Serialize, E: Into<Problem>>(
-    status: StatusCode,
-    app: &App,
-    scope: IdempotencyScope,
-    (header, body): (&IdempotencyHeader, &[u8]),
-    body_of: impl Fn(&T) -> B + Send + Sync,
-    create: impl AsyncFnOnce(Option<IdempotentRequest<'_, T>>) -> Result<T, E>,
-) -> Result<Response, Problem> {
-    let claim = match header.key()? {
-        None => None,
-        Some(key) => {
-            match app.engine.claim_idempotency_key(scope, key, request_fingerprint("POST", &header.path, body)).await? {
-                IdempotencyState::Claimed(claim) => Some(claim),
-                IdempotencyState::Replay(stored) => return Ok(replay_response(stored)),
-            }
-        }
-    };
-    let render = |created: &T| serde_json::to_vec(&body_of(created)).unwrap_or_default();
-    let render_response = |created: &T| StoredResponse { status: status.as_u16(), body: render(created) };
-    let created =
-        create(claim.as_ref().map(|claim| IdempotentRequest { claim, render_response: &render_response })).await;
-    match (created, claim) {
-        (Ok(created), _) => Ok(json_bytes_response(status, render(&created))),
-        (Err(error), Some(claim)) => {
-            app.engine.release_idempotency_key(claim).await;
-            Err(error.into())
-        }
-        (Err(error), None) => Err(error.into()),
+        let detail = "`Idempotency-Key` must occur once and have 1 to 255 visible ASCII characters";
+        key.map(Some).ok_or_else(|| Problem::bad_request(detail))
     }
 }
 

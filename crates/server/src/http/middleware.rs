@@ -2,36 +2,33 @@
 
 use std::{
     cell::RefCell,
-    future::poll_fn,
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    task::Poll,
+    sync::Arc,
     time::Duration,
 };
 
 use axum::{
+    Router,
     body::Body,
     extract::Request,
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use jiff::Timestamp;
-use ringtrue_engine::callback::signature;
-use tokio::time::{Instant, Sleep, sleep};
+use ringtrue_callback_signature::format_date;
+use tokio::time::{Instant, timeout};
+use tower_service::Service;
 use tracing::{Instrument, Span, field};
 
 use super::{
-    App, Routes,
-    caller::RequestRateLimit,
-    header_case::title_case_extensions,
-    problem::{Audience, Problem},
-    request_context::{HandlerState, RequestContext, RequestId, X_REQUEST_ID},
-    request_limits::{check_request, strip_enrichment_headers},
-    request_log::{CompletedRequest, RequestLogDraft},
-    routes::Router,
+    app::App,
+    caller::write_rate_limit_headers,
+    problem::{Problem, ProblemAudience},
+    request_context::{RequestContext, RequestId, X_REQUEST_ID},
+    request_limits::strip_enrichment_headers,
+    routes::Routes,
 };
 use crate::config::RequestLogLevel;
 
@@ -48,9 +45,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Clone, Debug)]
 pub struct HttpService {
     app: App,
-    router: Arc<Router>,
-    /// Response extensions that select title-case header names.
-    device_header_case: Arc<Extensions>,
+    router: Router,
     /// Whether handlers see header enrichment, which only operators' gateways may set.
     keeps_enrichment_headers: bool,
     /// Whether responses carry `Strict-Transport-Security`.
@@ -59,13 +54,12 @@ pub struct HttpService {
 
 impl HttpService {
     pub fn new(routes: Routes, app: App) -> Self {
-        HttpService {
-            app,
-            router: Arc::new(routes.into_router()),
-            device_header_case: Arc::new(title_case_extensions()),
-            keeps_enrichment_headers: false,
-            sends_hsts: false,
-        }
+        let router = routes.into_router(app.clone());
+        HttpService { app, router, keeps_enrichment_headers: false, sends_hsts: false }
+    }
+
+    pub fn app(&self) -> &App {
+        &self.app
     }
 
     /// Enables `Strict-Transport-Security` if the base URL is https.
@@ -85,7 +79,7 @@ impl HttpService {
     pub fn reject_unparsed(&self, problem: Problem) -> Response {
         let started = Instant::now();
         let request_id = RequestId::from_headers(&self.app, &HeaderMap::new(), self.app.engine.clock().now());
-        let response = self.finish(problem.into_response(), &request_id);
+        let response = self.finish(problem.into_response(), &request_id, None);
         // The parser reports no method.
         let method = Method::from_bytes(b"UNPARSED").unwrap_or_default();
         let elapsed = started.elapsed();
@@ -95,72 +89,58 @@ impl HttpService {
     }
 
     /// Handles one request on a connection from `peer`.
-    pub async fn respond(&self, peer: SocketAddr, timer: &RequestTimer, mut request: Request) -> Response {
-        let HttpService { app, router, device_header_case, keeps_enrichment_headers, .. } = self;
+    pub async fn respond(&self, peer: SocketAddr, mut request: Request) -> Response {
+        let app = &self.app;
         let started = Instant::now();
-        let at = app.engine.clock().now();
+        let received_at = app.engine.clock().now();
         let method = request.method().clone();
-        let context = Arc::new(RequestContext {
-            received_at: at,
-            client_ip: client_address(app, peer.ip(), request.headers()),
-            peer,
-            request_id: RequestId::from_headers(app, request.headers(), at),
-            rate_limit: RequestRateLimit::for_path(&method, request.uri().path()),
-            project_mode: OnceLock::new(),
-            log_draft: RequestLogDraft::for_request(app, request.uri(), at),
-            matched_route: OnceLock::new(),
-        });
-        // Requests with credentials come from servers; others may come from devices.
-        let has_credentials = request.headers().contains_key(header::AUTHORIZATION);
-
-        let span = span(app, &method, &context.request_id);
-        let audience = Audience::for_request(&request);
-        let checked = check_request(app, &request);
-        if !keeps_enrichment_headers {
+        let client_ip = client_address(app, peer.ip(), request.headers());
+        let request_id = RequestId::from_headers(app, request.headers(), received_at);
+        let context = Arc::new(RequestContext::new(received_at, client_ip, peer, request_id));
+        if !self.keeps_enrichment_headers {
             strip_enrichment_headers(request.headers_mut());
         }
-        let state = HandlerState { app: app.clone(), context: Arc::clone(&context) };
-        let response = match checked {
-            // Instrumenting moves the future, so skip it without a span.
-            Ok(()) if span.is_none() => handle(router, request, state, audience, timer).await,
-            Ok(()) => handle(router, request, state, audience, timer).instrument(span.clone()).await,
-            Err(problem) => problem.for_audience(audience).into_response(),
-        };
-        let mut response = self.finish(response, &context.request_id);
-        if let Some(rate_limit) = &context.rate_limit {
-            rate_limit.write_headers(app, context.client_ip, response.headers_mut());
-        }
+        request.extensions_mut().insert(Arc::clone(&context));
+
+        let span = span(app, &method, &context.request_id);
+        let response = self.handle(request).instrument(span.clone()).await;
+        let mut response = self.finish(response, &context.request_id, context.audience());
+        write_rate_limit_headers(app, &context, response.headers_mut());
         if let Some(mode) = context.project_mode.get() {
             response.headers_mut().insert(X_PROJECT_MODE, HeaderValue::from_static(mode.as_str()));
         }
-        if !has_credentials {
-            response.extensions_mut().extend(Extensions::clone(device_header_case));
-        }
 
-        let route = context.route();
+        let route = context.route().template;
         span.record("http.route", route).record("http.status", response.status().as_u16());
         let elapsed = started.elapsed();
         app.metrics.record_request(&method, route, response.status(), elapsed);
         log(app, &method, route, &response, &context.request_id, elapsed);
-        if let Some(log_draft) = &context.log_draft {
-            let request_id = &context.request_id;
-            log_draft
-                .submit(app, &CompletedRequest { method: &method, route, request_id, response: &response, elapsed });
-        }
+        context.submit_log_entry(app, &method, &response, elapsed);
         response
     }
 
+    /// Runs the handler with a timeout and catches panics.
+    async fn handle(&self, request: Request) -> Response {
+        let handled = AssertUnwindSafe(self.router.clone().call(request)).catch_unwind();
+        match timeout(self.app.http.request_timeout, handled).await {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Err(_)) => Problem::internal(&"handler panicked").into_response(),
+            Err(_) => Problem::unavailable("the request timed out").into_response(),
+        }
+    }
+
     /// Renders the problem, if any, and adds the common headers.
-    fn finish(&self, response: Response, request_id: &RequestId) -> Response {
-        let mut response = match response.extensions().get::<Problem>() {
-            Some(problem) => {
-                let (content_type, body) = problem.render(self.app.engine.base_url());
-                let (mut parts, _) = response.into_parts();
-                parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-                Response::from_parts(parts, Body::from(body))
-            }
-            None => response,
-        };
+    fn finish(&self, mut response: Response, request_id: &RequestId, audience: Option<ProblemAudience>) -> Response {
+        // The router has added the length of the empty body.
+        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+        }
+        if let Some(problem) = response.extensions().get::<Problem>() {
+            let (content_type, body) = problem.render(self.app.engine.base_url(), audience);
+            *response.body_mut() = Body::from(body);
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
         let headers = response.headers_mut();
         headers.insert(X_API_VERSION, API_VERSION);
         headers.insert(header::DATE, date_header(self.app.engine.clock().now()));
@@ -188,71 +168,12 @@ fn span(app: &App, method: &Method, request_id: &RequestId) -> Span {
     )
 }
 
-/// Timeout timer of a connection, reset for each request: cheaper than a new timer for each.
-#[derive(Debug, Default)]
-pub struct RequestTimer(Mutex<Option<Pin<Box<Sleep>>>>);
-
-impl RequestTimer {
-    /// Takes the timer until it is released.
-    fn start(&self, timeout: Duration) -> Pin<Box<Sleep>> {
-        match self.lock().take() {
-            Some(mut timer) => {
-                timer.as_mut().reset(Instant::now() + timeout);
-                timer
-            }
-            None => Box::pin(sleep(timeout)),
-        }
-    }
-
-    fn release(&self, timer: Option<Pin<Box<Sleep>>>) {
-        if timer.is_some() {
-            *self.lock() = timer;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Pin<Box<Sleep>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Runs the handler with a timeout and catches panics.
-async fn handle(
-    router: &Router,
-    request: Request,
-    state: HandlerState,
-    audience: Audience,
-    timer: &RequestTimer,
-) -> Response {
-    let timeout = state.app.request_timeout;
-    let mut handled = AssertUnwindSafe(router.call(request, state)).catch_unwind();
-    let mut deadline = None;
-    let outcome = poll_fn(|cx| {
-        if let Poll::Ready(outcome) = handled.poll_unpin(cx) {
-            return Poll::Ready(Some(outcome));
-        }
-        // Most handlers finish on the first poll and need no timer.
-        deadline.get_or_insert_with(|| timer.start(timeout)).as_mut().poll(cx).map(|()| None)
-    })
-    .await;
-    timer.release(deadline);
-    let problem = match outcome {
-        Some(Ok(response)) => return response,
-        Some(Err(_)) => Problem::internal(&"handler panicked"),
-        None => Problem::unavailable("the request timed out"),
-    };
-    problem.for_audience(audience).into_response()
-}
-
 /// The right-most address that was not added by a trusted proxy. Clients can forge everything to the left of it.
 fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-    let is_trusted = |address: IpAddr| app.trusted_proxies.iter().any(|proxies| proxies.contains(&address));
     let mut address = peer.to_canonical();
-    if !is_trusted(address) {
-        return address;
-    }
     let forwarded = headers.get_all(X_FORWARDED_FOR).iter().rev();
     for hop in forwarded.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b',')) {
-        if !is_trusted(address) {
+        if !app.trusts_proxy(address) {
             break;
         }
         match parse_hop(hop) {
@@ -280,7 +201,7 @@ fn date_header(now: Timestamp) -> HeaderValue {
     }
     LAST_DATE.with_borrow_mut(|(second, value)| {
         if *second != now.as_second()
-            && let Ok(date) = HeaderValue::try_from(signature::format_date(now))
+            && let Ok(date) = HeaderValue::try_from(format_date(now))
         {
             (*second, *value) = (now.as_second(), date);
         }
@@ -307,29 +228,5 @@ fn log(app: &App, method: &Method, route: &str, response: &Response, request_id:
             error.code = error_code,
             "request"
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::poll;
-
-    use super::*;
-
-    const TIMEOUT: Duration = Duration::from_secs(10);
-
-    #[tokio::test(start_paused = true)]
-    async fn each_request_of_a_connection_gets_the_full_timeout() {
-        let request_timer = RequestTimer::default();
-        for idle in [0, 3, 30] {
-            tokio::time::sleep(Duration::from_secs(idle)).await;
-            let mut timer = request_timer.start(TIMEOUT);
-            tokio::time::sleep(Duration::from_secs(9)).await;
-            assert!(poll!(&mut timer).is_pending(), "after {idle} s without a request");
-            request_timer.release(Some(timer));
-        }
-        let started = Instant::now();
-        request_timer.start(TIMEOUT).await;
-        assert_eq!(started.elapsed(), TIMEOUT);
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! Handlers return a [`Problem`]. The middleware renders it, as it has the base URL and the request id.
 
-use axum::{
-    extract::Request,
-    response::{IntoResponse, Response},
-};
+use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
@@ -26,12 +23,12 @@ pub struct Problem {
     pub code: ProblemCode,
     pub detail: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    audience: Audience,
+    audience: ProblemAudience,
 }
 
 /// Recipient of a problem, which determines additional fields and the content type.
 #[derive(Clone, Copy, Debug)]
-pub enum Audience {
+pub enum ProblemAudience {
     Caller,
     /// Token endpoints: adds the fields of RFC 6749, and plain JSON on request.
     OAuthClient {
@@ -41,18 +38,19 @@ pub enum Audience {
     Device(CheckId),
 }
 
-impl Audience {
-    /// Determines the audience by the path.
-    pub fn for_request(request: &Request) -> Self {
-        if is_token_endpoint(request.uri().path()) {
-            return Audience::OAuthClient { wants_plain_json: wants_plain_json(request.headers()) };
+impl ProblemAudience {
+    /// OAuth clients select plain JSON by the `Accept` header: it names `application/json` and not
+    /// `application/problem+json`.
+    pub fn oauth_client(headers: &HeaderMap) -> Self {
+        let named = |media_type: &str| {
+            let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+            let mut ranges = lists.flat_map(|list| list.split(',')).filter_map(|range| range.split(';').next());
+            ranges.any(|range| range.trim().eq_ignore_ascii_case(media_type))
+        };
+        ProblemAudience::OAuthClient {
+            wants_plain_json: named("application/json") && !named("application/problem+json"),
         }
-        Audience::Caller
     }
-}
-
-pub fn is_token_endpoint(path: &str) -> bool {
-    path.starts_with("/oauth2/")
 }
 
 /// Value of `Retry-After` in seconds when the store is unavailable.
@@ -66,7 +64,7 @@ pub const FALLBACK_HINT: &str = "; use Reverse SMS instead";
 
 impl Problem {
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Problem { code, detail: detail.into(), headers: vec![], audience: Audience::Caller }
+        Problem { code, detail: detail.into(), headers: vec![], audience: ProblemAudience::Caller }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
@@ -79,6 +77,14 @@ impl Problem {
 
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Problem::new(ProblemCode::ServiceUnavailable, detail).retry_after(UNAVAILABLE_RETRY_AFTER)
+    }
+
+    pub fn too_many_requests(detail: impl Into<String>, retry_after: u32) -> Self {
+        Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
+    }
+
+    fn lookup_unavailable(detail: String) -> Self {
+        Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
     }
 
     /// Logs the cause. The response does not include it.
@@ -104,32 +110,22 @@ impl Problem {
         self.with_header(header::CONNECTION, HeaderValue::from_static("close"))
     }
 
+    /// Formats the problem for the device at the end of a redirect chain.
     #[must_use]
-    pub fn for_audience(mut self, audience: Audience) -> Self {
-        self.audience = audience;
+    pub fn for_device(mut self, check: CheckId) -> Self {
+        self.audience = ProblemAudience::Device(check);
         self
     }
 
-    /// Formats the problem for the token endpoint, according to the `Accept` header.
-    #[must_use]
-    pub fn for_oauth(self, headers: &HeaderMap) -> Self {
-        self.for_audience(Audience::OAuthClient { wants_plain_json: wants_plain_json(headers) })
-    }
-
-    /// Formats the problem for the device at the end of a redirect chain.
-    #[must_use]
-    pub fn for_device(self, check: CheckId) -> Self {
-        self.for_audience(Audience::Device(check))
-    }
-
-    /// Returns the content type and the body.
-    pub fn render(&self, base_url: &str) -> (&'static str, Vec<u8>) {
+    /// Returns the content type and the body. The audience of the route, if any, takes precedence.
+    pub fn render(&self, base_url: &str, audience: Option<ProblemAudience>) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
-        let error = match self.audience {
-            Audience::Caller => None,
+        let audience = audience.unwrap_or(self.audience);
+        let error = match audience {
+            ProblemAudience::Caller => None,
             // OAuth client libraries read `error` and `error_description` only and do not support `unauthorized`.
-            Audience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
-            Audience::OAuthClient { .. } | Audience::Device(_) => Some(entry.code),
+            ProblemAudience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
+            ProblemAudience::OAuthClient { .. } | ProblemAudience::Device(_) => Some(entry.code),
         };
         let body = ProblemBody {
             r#type: format!("{base_url}/errors/{}", entry.code),
@@ -137,12 +133,12 @@ impl Problem {
             status: entry.status.as_u16(),
             detail: &self.detail,
             error_code: entry.code,
-            check_id: if let Audience::Device(check) = self.audience { Some(check.to_string()) } else { None },
+            check_id: if let ProblemAudience::Device(check) = audience { Some(check.to_string()) } else { None },
             error,
             error_description: error.is_some().then_some(&self.detail),
         };
-        let content_type = match self.audience {
-            Audience::OAuthClient { wants_plain_json: true } => "application/json",
+        let content_type = match audience {
+            ProblemAudience::OAuthClient { wants_plain_json: true } => "application/json",
             _ => "application/problem+json",
         };
         (content_type, serde_json::to_vec(&body).unwrap_or_default())
@@ -162,16 +158,6 @@ struct ProblemBody<'a> {
     error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_description: Option<&'a String>,
-}
-
-/// Whether `Accept` names `application/json` and not `application/problem+json`.
-fn wants_plain_json(headers: &HeaderMap) -> bool {
-    let named = |media_type: &str| {
-        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
-        let mut ranges = lists.flat_map(|list| list.split(',')).filter_map(|range| range.split(';').next());
-        ranges.any(|range| range.trim().eq_ignore_ascii_case(media_type))
-    };
-    named("application/json") && !named("application/problem+json")
 }
 
 impl IntoResponse for Problem {
@@ -197,9 +183,7 @@ impl From<StoreError> for Problem {
                 tracing::info!(%error, "query stopped at its deadline");
                 Problem::unavailable("the query timed out; narrow it, for example with a range of `created_at`")
             }
-            StoreError::TooManySearches => {
-                Problem::new(ProblemCode::TooManyRequests, error.to_string()).retry_after(SEARCH_RETRY_AFTER)
-            }
+            StoreError::TooManySearches => Problem::too_many_requests(error.to_string(), SEARCH_RETRY_AFTER),
             StoreError::Refused(_) | StoreError::CorruptRow { .. } => Problem::internal(&error),
         }
     }
@@ -208,54 +192,46 @@ impl From<StoreError> for Problem {
 impl From<ManagementError> for Problem {
     fn from(error: ManagementError) -> Self {
         let detail = error.to_string();
-        match error {
-            ManagementError::WorkspaceNotFound => Problem::new(ProblemCode::WorkspaceNotFound, detail),
-            ManagementError::ProjectNotFound => Problem::new(ProblemCode::ProjectNotFound, detail),
-            ManagementError::CredentialNotFound => Problem::new(ProblemCode::CredentialNotFound, detail),
-            ManagementError::OtherOwner(_) => Problem::new(ProblemCode::Forbidden, detail),
-            ManagementError::ProjectNameTaken => Problem::new(ProblemCode::ProjectNameTaken, detail),
-            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => {
-                Problem::new(ProblemCode::CallbackUrlInvalid, detail)
-            }
-            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => {
-                Problem::new(ProblemCode::RedirectUrlInvalid, detail)
-            }
+        let code = match error {
+            ManagementError::WorkspaceNotFound => ProblemCode::WorkspaceNotFound,
+            ManagementError::ProjectNotFound => ProblemCode::ProjectNotFound,
+            ManagementError::CredentialNotFound => ProblemCode::CredentialNotFound,
+            ManagementError::OtherOwner(_) => ProblemCode::Forbidden,
+            ManagementError::ProjectNameTaken => ProblemCode::ProjectNameTaken,
+            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => ProblemCode::CallbackUrlInvalid,
+            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => ProblemCode::RedirectUrlInvalid,
             ManagementError::InvalidMember { member, problem } => {
-                Problem::bad_request(format!("`{member}`: {problem}"))
+                return Problem::bad_request(format!("`{member}`: {problem}"));
             }
             ManagementError::DuplicateNetwork { .. } | ManagementError::UnknownNetwork { .. } => {
-                Problem::bad_request(detail)
+                ProblemCode::BadRequest
             }
-            ManagementError::LimitReached(_) => Problem::new(ProblemCode::LimitReached, detail),
-            ManagementError::PreconditionFailed => Problem::new(ProblemCode::PreconditionFailed, detail),
-            ManagementError::ConcurrentUpdates => Problem::unavailable(detail),
-            ManagementError::Store(cause) => cause.into(),
-        }
+            ManagementError::LimitReached(_) => ProblemCode::LimitReached,
+            ManagementError::PreconditionFailed => ProblemCode::PreconditionFailed,
+            ManagementError::ConcurrentUpdates => return Problem::unavailable(detail),
+            ManagementError::Store(cause) => return cause.into(),
+        };
+        Problem::new(code, detail)
     }
 }
 
 impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         let detail = error.to_string();
-        match error {
-            CreateError::ProjectDisabled => Problem::new(ProblemCode::Unauthorized, detail),
-            CreateError::CallbackUrl(_) => Problem::new(ProblemCode::CallbackUrlInvalid, detail),
-            CreateError::RedirectUrl(_) => Problem::new(ProblemCode::RedirectUrlInvalid, detail),
-            CreateError::Period(_) => Problem::new(ProblemCode::PeriodInvalid, detail),
-            CreateError::DeviceIp => Problem::new(ProblemCode::IpInvalid, detail),
-            CreateError::PhoneNumber(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
-            CreateError::MnoNotSupported | CreateError::OnlyReverseSms => {
-                Problem::new(ProblemCode::MnoNotSupported, detail)
-            }
-            CreateError::NetworkNotAllowed => Problem::new(ProblemCode::Forbidden, detail),
-            CreateError::LookupUnavailable => {
-                Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
-            }
-            CreateError::TooManyChecks { retry_after } => {
-                Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
-            }
-            CreateError::Store(cause) => cause.into(),
-        }
+        let code = match error {
+            CreateError::ProjectDisabled => ProblemCode::Unauthorized,
+            CreateError::CallbackUrl(_) => ProblemCode::CallbackUrlInvalid,
+            CreateError::RedirectUrl(_) => ProblemCode::RedirectUrlInvalid,
+            CreateError::Period(_) => ProblemCode::PeriodInvalid,
+            CreateError::DeviceIp => ProblemCode::IpInvalid,
+            CreateError::PhoneNumber(_) => ProblemCode::PhoneNumberInvalid,
+            CreateError::MnoNotSupported | CreateError::OnlyReverseSms => ProblemCode::MnoNotSupported,
+            CreateError::NetworkNotAllowed => ProblemCode::Forbidden,
+            CreateError::LookupUnavailable => return Problem::lookup_unavailable(detail),
+            CreateError::TooManyChecks { retry_after } => return Problem::too_many_requests(detail, retry_after),
+            CreateError::Store(cause) => return cause.into(),
+        };
+        Problem::new(code, detail)
     }
 }
 
@@ -273,31 +249,31 @@ impl From<ReadError> for Problem {
 impl From<ResendError> for Problem {
     fn from(error: ResendError) -> Self {
         let detail = error.to_string();
-        match error {
-            ResendError::Read(cause) => cause.into(),
-            ResendError::StillOpen => Problem::new(ProblemCode::CheckStillOpen, detail),
-            ResendError::NoCallback => Problem::new(ProblemCode::CallbackMissing, detail),
-            ResendError::StillWaiting => Problem::new(ProblemCode::CallbackInProgress, detail),
-            ResendError::Erased => Problem::new(ProblemCode::CallbackErased, detail),
-            ResendError::LimitReached => Problem::new(ProblemCode::LimitReached, detail),
-        }
+        let code = match error {
+            ResendError::Read(cause) => return cause.into(),
+            ResendError::StillOpen => ProblemCode::CheckStillOpen,
+            ResendError::NoCallback => ProblemCode::CallbackMissing,
+            ResendError::StillWaiting => ProblemCode::CallbackInProgress,
+            ResendError::Erased => ProblemCode::CallbackErased,
+            ResendError::LimitReached => ProblemCode::LimitReached,
+        };
+        Problem::new(code, detail)
     }
 }
 
 impl From<EligibilityError> for Problem {
     fn from(error: EligibilityError) -> Self {
         let detail = error.to_string();
-        match error {
-            EligibilityError::ProjectDisabled => Problem::new(ProblemCode::Unauthorized, detail),
-            EligibilityError::PhoneNumber(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
-            EligibilityError::Address => Problem::new(ProblemCode::IpInvalid, detail),
-            EligibilityError::NoSubscriber => Problem::new(ProblemCode::SubscriberNotFound, detail),
-            EligibilityError::NoNetwork => Problem::new(ProblemCode::NetworkNotFound, detail),
-            EligibilityError::NotMobile => Problem::new(ProblemCode::NotMobileIp, detail),
-            EligibilityError::LookupUnavailable => {
-                Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
-            }
-        }
+        let code = match error {
+            EligibilityError::ProjectDisabled => ProblemCode::Unauthorized,
+            EligibilityError::PhoneNumber(_) => ProblemCode::PhoneNumberInvalid,
+            EligibilityError::Address => ProblemCode::IpInvalid,
+            EligibilityError::NoSubscriber => ProblemCode::SubscriberNotFound,
+            EligibilityError::NoNetwork => ProblemCode::NetworkNotFound,
+            EligibilityError::NotMobile => ProblemCode::NotMobileIp,
+            EligibilityError::LookupUnavailable => return Problem::lookup_unavailable(detail),
+        };
+        Problem::new(code, detail)
     }
 }
 
@@ -305,15 +281,13 @@ impl From<RedeemError> for Problem {
     fn from(error: RedeemError) -> Self {
         let detail = error.to_string();
         match error {
-            RedeemError::WrongCode { remaining_attempts: 0 } => Problem::new(
-                ProblemCode::CodeInvalid,
-                format!("{detail}; no attempts remain, and the check has failed"),
-            ),
-            RedeemError::WrongCode { remaining_attempts: 1 } => {
-                Problem::new(ProblemCode::CodeInvalid, format!("{detail}; 1 attempt remains"))
-            }
             RedeemError::WrongCode { remaining_attempts } => {
-                Problem::new(ProblemCode::CodeInvalid, format!("{detail}; {remaining_attempts} attempts remain"))
+                let rest = match remaining_attempts {
+                    0 => "no attempts remain, and the check has failed".to_owned(),
+                    1 => "1 attempt remains".to_owned(),
+                    several => format!("{several} attempts remain"),
+                };
+                Problem::new(ProblemCode::CodeInvalid, format!("{detail}; {rest}"))
             }
             RedeemError::NotReady => Problem::new(ProblemCode::CheckNotReady, detail),
             RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms } => {
@@ -330,15 +304,14 @@ impl From<RedeemError> for Problem {
 impl From<RedirectError> for Problem {
     fn from(error: RedirectError) -> Self {
         let detail = error.to_string();
-        match error {
-            RedirectError::NotFound => Problem::new(ProblemCode::CheckNotFound, detail),
-            RedirectError::Sim(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
-            RedirectError::InvalidState => Problem::bad_request(detail),
-            RedirectError::TooManyReplays { retry_after } => {
-                Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
-            }
-            RedirectError::Store(cause) => cause.into(),
-        }
+        let code = match error {
+            RedirectError::NotFound => ProblemCode::CheckNotFound,
+            RedirectError::Sim(_) => ProblemCode::PhoneNumberInvalid,
+            RedirectError::InvalidState => ProblemCode::BadRequest,
+            RedirectError::TooManyReplays { retry_after } => return Problem::too_many_requests(detail, retry_after),
+            RedirectError::Store(cause) => return cause.into(),
+        };
+        Problem::new(code, detail)
     }
 }
 
@@ -383,8 +356,8 @@ mod tests {
             let accepted = accept.iter().map(|list| (header::ACCEPT, HeaderValue::from_static(list)));
             let mut headers = HeaderMap::new();
             headers.extend(accepted);
-            let (content_type, body) =
-                Problem::new(ProblemCode::Unauthorized, "no").for_oauth(&headers).render("https://eu.example.com");
+            let (content_type, body) = Problem::new(ProblemCode::Unauthorized, "no")
+                .render("https://eu.example.com", Some(ProblemAudience::oauth_client(&headers)));
             assert_eq!(content_type == "application/json", plain, "{accept:?}");
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["error"], "invalid_client");

@@ -7,25 +7,21 @@ use http::{HeaderMap, HeaderValue, Version, header, uri::Authority};
 use ringtrue_domain::region::Region;
 use ringtrue_operators::header_enrichment::is_enrichment_header;
 
-use super::{
-    App,
-    error_catalog::ProblemCode,
-    problem::{Problem, is_token_endpoint},
-};
+use super::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::RoutePolicy};
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 /// More fields than this exceed [`MAX_HEADER_BYTES`]: each has a name and four bytes of delimiters.
 pub const MAX_HEADER_COUNT: usize = MAX_HEADER_BYTES / 5;
 
-/// Checks the head of a request before routing.
-pub fn check_request(app: &App, request: &Request) -> Result<(), Problem> {
+/// Checks the head of a request before it reaches its handler.
+pub fn check_request(app: &App, request: &Request, policy: RoutePolicy) -> Result<(), Problem> {
     let uri = request.uri();
     let url_length = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if url_length > MAX_URL_BYTES {
         return Err(Problem::uri_too_long());
     }
-    if headers_length(request) > MAX_HEADER_BYTES {
+    if headers_length(request.headers(), policy) > MAX_HEADER_BYTES {
         return Err(Problem::headers_too_large());
     }
     check_transfer_coding(request.headers())?;
@@ -37,7 +33,7 @@ pub fn check_request(app: &App, request: &Request) -> Result<(), Problem> {
         let detail = format!("the host name belongs to the region `{named}`, but this deployment serves `{ours}`");
         return Err(Problem::new(ProblemCode::WrongRegion, detail));
     }
-    Ok(())
+    if is_ambiguous_path(uri.path()) { Err(Problem::not_found()) } else { Ok(()) }
 }
 
 impl Problem {
@@ -115,14 +111,28 @@ pub fn strip_enrichment_headers(headers: &mut HeaderMap) {
 }
 
 /// Token endpoints exclude `Authorization`: long credentials are rejected as credentials, not as large headers.
-fn headers_length(request: &Request) -> usize {
-    let accepts_long_credentials = is_token_endpoint(request.uri().path());
-    request
-        .headers()
+fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
+    headers
         .iter()
-        .filter(|(name, _)| !(accepts_long_credentials && *name == header::AUTHORIZATION))
+        .filter(|(name, _)| !(policy.is_for_oauth_clients && *name == header::AUTHORIZATION))
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum()
+}
+
+/// Whether proxies may normalise the path differently. Escaped `/` and NUL are not ambiguous; parameter parsers
+/// reject them.
+fn is_ambiguous_path(path: &str) -> bool {
+    let is_ambiguous_escape =
+        |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);
+    let bytes = path.as_bytes();
+    bytes.iter().enumerate().any(|(at, byte)| match byte {
+        b';' | b'\\' => true,
+        b'%' => bytes.get(at + 1..at + 3).is_some_and(is_ambiguous_escape),
+        b'/' => {
+            matches!(&bytes[at + 1..], [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..])
+        }
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -183,5 +193,38 @@ mod tests {
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["host", "x-forwarded-for", "x-request-id"]);
+    }
+    #[test]
+    fn ambiguous_paths_are_detected() {
+        for (path, is_ambiguous) in [
+            ("/", false),
+            ("/v1/sim-swap-checks", false),
+            ("/v1/eligibility/phone-numbers/%2B447700900123", false),
+            ("/v1/eligibility/device-ips/192.0.2.1", false),
+            ("/v1/eligibility/device-ips/2001:db8::1", false),
+            ("/.well-known/jwks.json", false),
+            ("/...", false),
+            ("/a..", false),
+            ("/%2", false),
+            ("/%", false),
+            ("/a%2Fb", false),
+            ("/a%00", false),
+            ("*", false),
+            ("//v1", true),
+            ("/v1//a", true),
+            ("/v1/a//", true),
+            ("/./a", true),
+            ("/a/.", true),
+            ("/a/..", true),
+            ("/a/../b", true),
+            ("/a;b", true),
+            ("/a\\b", true),
+            ("/%2e", true),
+            ("/%2E%2e/", true),
+            ("/a%5cb", true),
+            ("/a%3Bb", true),
+        ] {
+            assert_eq!(is_ambiguous_path(path), is_ambiguous, "{path}");
+        }
     }
 }

@@ -1,212 +1,226 @@
-//! Route table and router.
+//! Routes and what they declare about themselves, on axum's router.
 //!
-//! The table allows a test to compare the routes with the OpenAPI document. axum's router supports layered services,
-//! which cost time on every request and are not used here.
+//! [`Routes`] can be listed, so that tests compare them with the OpenAPI document. [`RouteHandler`] applies the
+//! declarations to each request.
 
-use std::{collections::BTreeMap, fmt, future::ready, pin::Pin};
+use std::{collections::BTreeMap, future::ready, pin::Pin, sync::Arc};
 
 use axum::{
+    Router,
     extract::Request,
     handler::Handler,
     response::{IntoResponse, Response},
+    routing::{MethodFilter, MethodRouter, any},
 };
-use http::{HeaderValue, Method, header};
+use ringtrue_engine::rate_limit::RateLimitClass;
+use tracing::Instrument;
 
 use super::{
+    app::App,
     error_catalog::ProblemCode,
-    path::MatchedRoute,
-    problem::{Audience, Problem},
-    request_context::HandlerState,
+    problem::Problem,
+    request_context::{HandlerState, MatchedRoute, OnDisconnect, RequestContext, RoutePolicy},
+    request_limits::check_request,
 };
 
-pub type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
-type BoxedHandler = Box<dyn Fn(Request, HandlerState) -> ResponseFuture + Send + Sync>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-#[derive(Default)]
-pub struct Routes {
-    table: Vec<(&'static str, &'static str)>,
-    /// In the order of `table`.
-    handlers: Vec<BoxedHandler>,
+/// A method, its handler and its policy.
+#[derive(derive_more::Debug)]
+#[debug("{method} {path}")]
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub policy: RoutePolicy,
+    add_to: Box<dyn FnOnce(MethodRouter<App>, MatchedRoute) -> MethodRouter<App>>,
 }
 
 macro_rules! methods {
-    ($($method:ident $name:literal),*) => {
-        impl Routes {
-            $(
-                #[must_use]
-                pub fn $method<H: Handler<T, HandlerState, Future = ResponseFuture>, T: 'static>(
-                    self,
-                    path: &'static str,
-                    handler: H,
-                ) -> Self {
-                    self.add($name, path, Box::new(move |request, state| handler.clone().call(request, state)))
+    ($($function:ident $method:ident),*) => {
+        $(
+            pub fn $function<H, T>(handler: H) -> Route
+            where
+                H: Handler<T, HandlerState, Future = ResponseFuture> + Sync,
+                T: 'static,
+            {
+                Route {
+                    method: stringify!($method),
+                    path: "",
+                    policy: RoutePolicy::default(),
+                    add_to: Box::new(|methods, route| {
+                        methods.on(MethodFilter::$method, RouteHandler { handler, route })
+                    }),
                 }
-            )*
-        }
+            }
+        )*
     };
 }
-methods!(get "GET", post "POST", put "PUT", patch "PATCH", delete "DELETE");
+methods!(get GET, post POST, put PUT, patch PATCH, delete DELETE);
+
+impl Route {
+    #[must_use]
+    pub fn rate_limit(mut self, class: RateLimitClass) -> Self {
+        self.policy.rate_limit = Some(class);
+        self
+    }
+
+    /// Supports `Idempotency-Key`. The handler runs to completion, so that no key stays claimed.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.policy.is_idempotent = true;
+        self.completes_after_disconnect()
+    }
+
+    /// Runs the handler to completion even if the client disconnects or the request times out.
+    #[must_use]
+    pub fn completes_after_disconnect(mut self) -> Self {
+        self.policy.on_disconnect = OnDisconnect::Complete;
+        self
+    }
+
+    /// Adds the error fields of RFC 6749 to problems.
+    #[must_use]
+    pub fn for_oauth_clients(mut self) -> Self {
+        self.policy.is_for_oauth_clients = true;
+        self
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Routes {
+    routes: Vec<Route>,
+    /// Patterns of unknown paths whose responses carry the headers of a rate limit.
+    limited_unknown_paths: Vec<(&'static str, RateLimitClass)>,
+}
 
 impl Routes {
-    fn add(mut self, method: &'static str, path: &'static str, handler: BoxedHandler) -> Self {
-        self.table.push((method, path));
-        self.handlers.push(handler);
+    #[must_use]
+    pub fn route(mut self, path: &'static str, route: Route) -> Self {
+        self.routes.push(Route { path, ..route });
+        self
+    }
+
+    /// Adds a `GET` route without a policy.
+    #[must_use]
+    pub fn get<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, HandlerState, Future = ResponseFuture> + Sync,
+        T: 'static,
+    {
+        self.route(path, get(handler))
+    }
+
+    /// Adds a `POST` route without a policy.
+    #[must_use]
+    pub fn post<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, HandlerState, Future = ResponseFuture> + Sync,
+        T: 'static,
+    {
+        self.route(path, post(handler))
+    }
+
+    /// Records the requests of all routes added so far in the request log of their project.
+    #[must_use]
+    pub fn logged(mut self) -> Self {
+        self.routes.iter_mut().for_each(|route| route.policy.is_logged = true);
+        self
+    }
+
+    /// Sets the rate limit of all routes added so far.
+    #[must_use]
+    pub fn rate_limit(mut self, class: RateLimitClass) -> Self {
+        self.routes.iter_mut().for_each(|route| route.policy.rate_limit = Some(class));
+        self
+    }
+
+    /// Counts requests to unknown paths that match the pattern.
+    #[must_use]
+    pub fn rate_limit_unknown(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
+        self.limited_unknown_paths.push((pattern, class));
         self
     }
 
     #[must_use]
     pub fn merge(mut self, other: Routes) -> Self {
-        self.table.extend(other.table);
-        self.handlers.extend(other.handlers);
+        self.routes.extend(other.routes);
+        self.limited_unknown_paths.extend(other.limited_unknown_paths);
         self
     }
 
-    /// Methods and path templates.
-    pub fn table(&self) -> &[(&'static str, &'static str)] {
-        &self.table
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter()
     }
 
-    #[expect(clippy::expect_used, reason = "conflicting routes fail at startup and in every HTTP test")]
-    pub(super) fn into_router(self) -> Router {
-        let mut by_path = BTreeMap::<&'static str, Vec<(&'static str, BoxedHandler)>>::new();
-        for ((method, path), handler) in self.table.into_iter().zip(self.handlers) {
-            by_path.entry(path).or_default().push((method, handler));
+    /// Panics if routes conflict, at startup and in every HTTP test.
+    pub(super) fn into_router(self, app: App) -> Router {
+        let mut paths = BTreeMap::<&'static str, MethodRouter<App>>::new();
+        for Route { path, policy, add_to, .. } in self.routes {
+            let methods = paths.remove(path).unwrap_or_else(|| {
+                MethodRouter::new()
+                    .fallback(RouteHandler { handler: method_not_allowed, route: MatchedRoute::unmatched(policy) })
+            });
+            paths.insert(path, add_to(methods, MatchedRoute { template: path, policy }));
         }
-        let mut paths = matchit::Router::new();
-        for (template, handlers) in by_path {
-            let fixed_prefix = template.find("/{").unwrap_or(template.len());
-            let parameters = template.split(['{', '}']).skip(1).step_by(2).collect();
-            let entry = RouteEntry { template, fixed_prefix, parameters, handlers };
-            paths.insert(template, entry).expect("path templates do not conflict");
+        let not_found = |policy| RouteHandler { handler: not_found, route: MatchedRoute::unmatched(policy) };
+        for (pattern, class) in self.limited_unknown_paths {
+            paths.insert(pattern, any(not_found(RoutePolicy { rate_limit: Some(class), ..RoutePolicy::default() })));
         }
-        Router { paths }
+        let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+        router.fallback(not_found(RoutePolicy::default())).with_state(app)
     }
 }
 
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.table).finish()
-    }
+async fn not_found() -> Problem {
+    Problem::not_found()
 }
 
-pub(super) struct Router {
-    paths: matchit::Router<RouteEntry>,
+/// axum adds the `Allow` header.
+async fn method_not_allowed() -> Problem {
+    let detail = "method not supported; the `Allow` header lists the supported methods";
+    Problem::new(ProblemCode::MethodNotAllowed, detail)
 }
 
-/// Handlers of a path template.
-struct RouteEntry {
-    template: &'static str,
-    /// Length of the path before the first parameter.
-    fixed_prefix: usize,
-    parameters: Vec<&'static str>,
-    handlers: Vec<(&'static str, BoxedHandler)>,
+/// Checks a request, applies the policy of its route and calls the handler.
+#[derive(Clone)]
+struct RouteHandler<H> {
+    handler: H,
+    route: MatchedRoute,
 }
 
-impl Router {
-    /// Calls the handler of a request and records the matched route.
-    pub(super) fn call(&self, request: Request, state: HandlerState) -> ResponseFuture {
-        match self.find(&request, &state) {
-            Ok(handler) => handler(request, state),
-            Err(problem) => Box::pin(ready(problem.into_response())),
-        }
-    }
+impl<H, T> Handler<T, App> for RouteHandler<H>
+where
+    H: Handler<T, HandlerState, Future = ResponseFuture> + Sync,
+    T: 'static,
+{
+    type Future = ResponseFuture;
 
-    fn find(&self, request: &Request, state: &HandlerState) -> Result<&BoxedHandler, Problem> {
-        let path = request.uri().path();
-        let found = self.paths.at(path).map_err(|_| Problem::not_found())?;
-        let RouteEntry { template, fixed_prefix, parameters, .. } = found.value;
-        if is_ambiguous_path(&path[*fixed_prefix..]) {
-            return Err(Problem::not_found());
-        }
-        let handler = found.value.handler(request.method());
-        let handler = handler.map_err(|problem| problem.for_audience(Audience::for_request(request)))?;
-        let values = found.params.iter().map(|(_, value)| value);
-        let _ = state.context.matched_route.set(MatchedRoute::new(template, parameters, values));
-        Ok(handler)
-    }
-}
-
-/// Whether proxies may normalise the path differently. Escaped `/` and NUL are not ambiguous; parameter parsers
-/// reject them.
-fn is_ambiguous_path(path: &str) -> bool {
-    let is_ambiguous_escape =
-        |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);
-    let bytes = path.as_bytes();
-    bytes.iter().enumerate().any(|(at, byte)| match byte {
-        b';' | b'\\' => true,
-        b'%' => bytes.get(at + 1..at + 3).is_some_and(is_ambiguous_escape),
-        b'/' => {
-            matches!(&bytes[at + 1..], [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..])
-        }
-        _ => false,
-    })
-}
-
-impl RouteEntry {
-    /// `HEAD` uses the handler of `GET`; hyper omits the body.
-    fn handler(&self, method: &Method) -> Result<&BoxedHandler, Problem> {
-        let method_name = if *method == Method::HEAD { "GET" } else { method.as_str() };
-        let found = self.handlers.iter().find(|(method, _)| *method == method_name);
-        found.map(|(_, handler)| handler).ok_or_else(|| {
-            let allow = HeaderValue::from_str(&self.methods().join(",")).unwrap_or(HeaderValue::from_static(""));
-            Problem::new(
-                ProblemCode::MethodNotAllowed,
-                "method not supported; the `Allow` header lists the supported methods",
-            )
-            .with_header(header::ALLOW, allow)
-        })
-    }
-
-    fn methods(&self) -> Vec<&'static str> {
-        let methods = self.handlers.iter().flat_map(|(method, _)| match *method {
-            "GET" => &["GET", "HEAD"][..],
-            _ => std::slice::from_ref(method),
-        });
-        methods.copied().collect()
-    }
-}
-
-impl fmt::Debug for Router {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Router(…)")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ambiguous_paths_are_detected() {
-        for (path, is_ambiguous) in [
-            ("/", false),
-            ("/v1/sim-swap-checks", false),
-            ("/v1/eligibility/phone-numbers/%2B447700900123", false),
-            ("/v1/eligibility/device-ips/192.0.2.1", false),
-            ("/v1/eligibility/device-ips/2001:db8::1", false),
-            ("/.well-known/jwks.json", false),
-            ("/...", false),
-            ("/a..", false),
-            ("/%2", false),
-            ("/%", false),
-            ("/a%2Fb", false),
-            ("/a%00", false),
-            ("*", false),
-            ("//v1", true),
-            ("/v1//a", true),
-            ("/v1/a//", true),
-            ("/./a", true),
-            ("/a/.", true),
-            ("/a/..", true),
-            ("/a/../b", true),
-            ("/a;b", true),
-            ("/a\\b", true),
-            ("/%2e", true),
-            ("/%2E%2e/", true),
-            ("/a%5cb", true),
-            ("/a%3Bb", true),
-        ] {
-            assert_eq!(is_ambiguous_path(path), is_ambiguous, "{path}");
+    fn call(self, mut request: Request, app: App) -> ResponseFuture {
+        let RouteHandler { handler, route } = self;
+        let checked = request
+            .extensions_mut()
+            .remove::<Arc<RequestContext>>()
+            .ok_or_else(|| Problem::internal(&"request without context"))
+            .and_then(|context| {
+                let checked = check_request(&app, &request, route.policy);
+                let route = if checked.is_ok() { route } else { MatchedRoute::unmatched(route.policy) };
+                context.enter_route(&app, route, request.uri(), request.headers());
+                checked.map(|()| context)
+            });
+        let context = match checked {
+            Ok(context) => context,
+            Err(problem) => return Box::pin(ready(problem.into_response())),
+        };
+        let tasks = app.tasks.clone();
+        let response = handler.call(request, HandlerState { app, context });
+        match route.policy.on_disconnect {
+            OnDisconnect::Cancel => response,
+            OnDisconnect::Complete => {
+                let running = tasks.spawn(response.in_current_span());
+                Box::pin(async {
+                    running.await.unwrap_or_else(|_| Problem::internal(&"handler panicked").into_response())
+                })
+            }
         }
     }
 }

@@ -9,13 +9,15 @@ use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
     tenancy::Mode,
 };
+use ringtrue_engine::rate_limit::RateLimitClass;
 
 use super::{
-    App, Routes,
+    app::App,
+    body::{JsonError, Node, Object, as_boolean, as_integer, as_object, as_text},
     caller::{ProjectCaller, SandboxDevice, scope::ReverseSms},
     error_catalog::ProblemCode,
-    json::{JsonError, Node, Object, as_boolean, as_integer, as_object, as_text},
     problem::Problem,
+    routes::{Routes, get, post},
 };
 use crate::{
     handsets::{HandsetError, SmsFaults},
@@ -28,7 +30,11 @@ const SMS_RETRY_AFTER: u32 = 5;
 const MAX_SMS_CHARACTERS: usize = 1530;
 
 pub fn routes() -> Routes {
-    Routes::default().post("/v1/sandbox/inbound-sms", send_inbound_sms).get(AUTHORIZE_PATH, authorize)
+    Routes::default()
+        .route("/v1/sandbox/inbound-sms", post(send_inbound_sms).rate_limit(RateLimitClass::Create))
+        .route(AUTHORIZE_PATH, get(authorize).rate_limit(RateLimitClass::Read))
+        .logged()
+        .rate_limit_unknown("/v1/sandbox/{*path}", RateLimitClass::Read)
 }
 
 /// `GET /v1/sandbox/operator/authorize`
@@ -87,7 +93,7 @@ impl From<HandsetError> for Problem {
         let detail = error.to_string();
         match error {
             HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
-            HandsetError::TooMany => Problem::new(ProblemCode::TooManyRequests, detail).retry_after(SMS_RETRY_AFTER),
+            HandsetError::TooMany => Problem::too_many_requests(detail, SMS_RETRY_AFTER),
             HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
         }
     }

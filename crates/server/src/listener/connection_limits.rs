@@ -1,17 +1,18 @@
-//! Connection limits, idle timeouts and eviction.
+//! Connection limits, activity of connections, idle timeouts and eviction.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use ipnet::IpNet;
 use ringtrue_engine::rate_limit::ip_bucket;
 use tokio::{sync::oneshot, time::Instant};
-
-use super::activity::{ActivityCounter, ActivitySnapshot};
 
 /// Connections selected for eviction in one pass, so that a full listener does not scan all of them for each new one.
 const MAX_EVICTION_BATCH: usize = 256;
@@ -265,6 +266,118 @@ impl Drop for ConnectionPermit {
     }
 }
 
+/// Counts events on one connection. Two equal snapshots mean that nothing happened in between.
+///
+/// See decisions/0013-connection-timeouts.md for why hyper's header timeout is not used.
+#[derive(Clone, Debug, Default)]
+pub struct ActivityCounter(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    started: AtomicU64,
+    finished: AtomicU64,
+    /// Writes accepted by the peer.
+    written: AtomicU64,
+    /// Frames of request bodies received.
+    received: AtomicU64,
+    /// Requests with incomplete bodies.
+    receiving: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActivitySnapshot {
+    started: u64,
+    finished: u64,
+    written: u64,
+    received: u64,
+    receiving: u64,
+}
+
+impl ActivitySnapshot {
+    /// Whether a request is in progress.
+    pub fn is_busy(self) -> bool {
+        self.started != self.finished
+    }
+
+    /// Whether a request is in progress whose body was received completely.
+    pub fn has_complete_request(self) -> bool {
+        self.is_busy() && self.receiving == 0
+    }
+
+    /// Whether the first request has started but not finished.
+    pub fn is_first_unanswered(self) -> bool {
+        self.started > 0 && self.finished == 0
+    }
+
+    pub fn has_requests(self) -> bool {
+        self.started > 0
+    }
+}
+
+/// A request in progress.
+#[derive(Debug)]
+pub struct RequestGuard<'a>(&'a Counts);
+
+impl ActivityCounter {
+    pub fn begin_request(&self) -> RequestGuard<'_> {
+        self.0.started.fetch_add(1, Ordering::Relaxed);
+        RequestGuard(&self.0)
+    }
+
+    /// Counts a request body as incomplete until the guard is dropped.
+    pub fn begin_body(&self) -> BodyGuard {
+        self.0.receiving.fetch_add(1, Ordering::Relaxed);
+        BodyGuard(Arc::clone(&self.0))
+    }
+
+    /// Counts a write: a connection that sends a response is not idle.
+    pub fn count_write(&self) {
+        self.0.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn snapshot(&self) -> ActivitySnapshot {
+        let Counts { started, finished, written, received, receiving } = &*self.0;
+        let [started, finished, written, received, receiving] =
+            [started, finished, written, received, receiving].map(|count| count.load(Ordering::Relaxed));
+        ActivitySnapshot { started, finished, written, received, receiving }
+    }
+
+    /// Returns after a period without events and without a request in progress.
+    pub async fn wait_until_idle(&self, period: Duration) {
+        let mut previous = self.snapshot();
+        loop {
+            tokio::time::sleep(period).await;
+            let now = self.snapshot();
+            if now == previous && !now.is_busy() {
+                return;
+            }
+            previous = now;
+        }
+    }
+}
+
+/// An incomplete request body.
+#[derive(Debug)]
+pub struct BodyGuard(Arc<Counts>);
+
+impl BodyGuard {
+    pub fn count_frame(&self) {
+        self.0.received.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for BodyGuard {
+    fn drop(&mut self) {
+        self.0.receiving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for RequestGuard<'_> {
+    fn drop(&mut self) {
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,7 +440,7 @@ mod tests {
             assert!(futures_util::poll!(std::pin::pin!(held[kept].1.wait())).is_pending(), "{kept}");
         }
         let last = limits.admit(address, &busy());
-        assert!(last.is_some(), "the other one without a request has to go");
+        assert!(last.is_some(), "the other unused connection is evicted");
         assert!(limits.admit(address, &busy()).is_none(), "connections in use are not evicted by their own address");
         drop((held, newest, last));
         assert!(limits.0.lock().by_address.is_empty());
@@ -361,7 +474,7 @@ mod tests {
         let address = "192.0.2.1".parse().unwrap();
         let [arriving, stalled] = [half_sent(), half_sent()];
         let mut held = [&arriving, &stalled].map(|counter| limits.admit(address, counter).unwrap());
-        assert!(limits.admit(address, &busy()).is_none(), "its own address waits for bodies that have just begun");
+        assert!(limits.admit(address, &busy()).is_none(), "a body that just started is not evicted");
         tokio::time::advance(FIRST_REQUEST_GRACE).await;
         arriving.begin_body().count_frame();
         let newest = limits.admit("192.0.2.2".parse().unwrap(), &busy());
@@ -382,7 +495,7 @@ mod tests {
         assert!(!held[2].reassign(client), "two per address");
         assert!(limits.admit(client, &busy()).is_none());
         drop(held.remove(0));
-        assert!(held[1].reassign(client), "one of them is gone");
+        assert!(held[1].reassign(client), "a released permit can be reused");
         drop(held);
         assert!(limits.0.lock().by_address.is_empty());
     }
@@ -420,5 +533,18 @@ mod tests {
         tokio::time::advance(IDLE_TIMEOUT).await;
         limits.close_idle(IDLE_TIMEOUT, IDLE_TIMEOUT * 2);
         still_open.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_is_idle_only_without_requests_in_progress() {
+        let counter = ActivityCounter::default();
+        let request = counter.begin_request();
+        let long = IDLE_TIMEOUT * 10;
+        assert!(
+            tokio::time::timeout(long, counter.wait_until_idle(IDLE_TIMEOUT)).await.is_err(),
+            "a request is in progress"
+        );
+        drop(request);
+        assert!(tokio::time::timeout(IDLE_TIMEOUT * 2, counter.wait_until_idle(IDLE_TIMEOUT)).await.is_ok());
     }
 }

@@ -7,11 +7,10 @@
 //! | opens many connections | limits in total and per address; [`connection_limits::ConnectionLimits::admit`] evicts the oldest connection without a complete request |
 //! | sends headers slowly, or nothing | [`connection_limits::ConnectionLimits::close_idle`], which also closes idle connections |
 //! | sends the body slowly | body timeout in `http::body` |
-//! | does not read responses | [`stream::WriteTimeout`] |
+//! | does not read responses | [`stream::ConnectionStream`] |
 //! | stalls in the PROXY header or TLS handshake | timeout |
-//! | sends invalid HTTP | [`stream::WriteTimeout`] withholds hyper's bare response; [`Connection::send_parse_error`] sends a problem |
+//! | sends invalid HTTP | [`stream::ConnectionStream`] withholds hyper's bare response; [`Connection::send_parse_error`] sends a problem |
 
-mod activity;
 mod connection_limits;
 mod proxy_protocol;
 mod stream;
@@ -21,34 +20,20 @@ use std::{
     convert::Infallible,
     future, io,
     net::SocketAddr,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use axum::body::Body;
-use hyper::{
-    StatusCode,
-    body::{Body as _, Bytes, Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use ipnet::IpNet;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    http::{HttpService, MAX_HEADER_COUNT, RequestTimer, problem::Problem},
-    telemetry::metrics::Metrics,
-};
-use activity::{ActivityCounter, BodyGuard};
-use connection_limits::{CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
-use stream::WriteTimeout;
+use crate::http::{HttpService, MAX_HEADER_COUNT, app::App, problem::Problem};
+use connection_limits::{ActivityCounter, CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
+use stream::{ConnectionStream, request_body};
 pub use tls::Tls;
 
 /// hyper's limit for request heads, above the limit enforced by the middleware. Bounded, as every connection may fill
@@ -59,63 +44,37 @@ const MAX_HEAD_BYTES: usize = 72 * 1024;
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_LINGER_BYTES: u64 = 1024 * 1024;
 /// Passed to hyper instead of the invalid request, to write the response.
-const STAND_IN_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+const PLACEHOLDER_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 /// Time to finish writing a response before a connection without a request in progress is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(500);
 /// Out of file descriptors, an immediate retry would fail again.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Debug)]
-pub struct ListenerLimits {
-    pub max_connections: usize,
-    pub max_connections_per_address: usize,
-    /// For each address in `trusted_proxies`: their connections carry many clients.
-    pub max_connections_per_proxy: usize,
-    /// Limit for the first request of a connection.
-    pub header_timeout: Duration,
-    /// Limit between two requests.
-    pub idle_timeout: Duration,
-    /// Limit while the peer does not read.
-    pub write_timeout: Duration,
-    pub trusted_proxies: Vec<IpNet>,
-    /// Whether trusted proxies send a PROXY protocol header on each connection.
-    pub proxy_protocol: bool,
-}
-
-impl ListenerLimits {
-    fn expects_proxy_header(&self, peer: SocketAddr) -> bool {
-        let address = peer.ip().to_canonical();
-        self.proxy_protocol && self.trusted_proxies.iter().any(|range| range.contains(&address))
-    }
-}
-
-/// Accepts connections and serves them until `shutdown`, then waits for requests in progress.
-pub async fn serve(
-    listener: TcpListener,
-    tls: Option<Arc<Tls>>,
-    service: HttpService,
-    limits: ListenerLimits,
-    metrics: Arc<Metrics>,
-    tasks: TaskTracker,
-    shutdown: CancellationToken,
-) {
+/// Accepts connections and serves them until shutdown, then waits for requests in progress.
+pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, service: HttpService) {
+    let app = service.app();
+    let settings = &app.http;
     let connection_limits = ConnectionLimits::new(MaxConnections {
-        total: limits.max_connections,
-        per_address: limits.max_connections_per_address,
-        per_proxy: limits.max_connections_per_proxy,
-        proxies: limits.trusted_proxies.clone(),
+        total: settings.max_connections,
+        per_address: settings.max_connections_per_address,
+        per_proxy: settings.max_connections_per_proxy,
+        proxies: settings.trusted_proxies.clone(),
     });
-    let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
+    // Small HTTP clients of devices compare header names case-sensitively (decisions/0009-device-responses.md).
+    http.title_case_headers(true);
     // Copying small bodies behind the head is cheaper than vectored writes. With half-close, hyper does not read ahead
     // to detect disconnects, which saves a read and a buffer per request; most requests run to completion anyway.
     http.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADER_COUNT).half_close(true).writev(false);
-    let mut idle_checks = tokio::time::interval(idle_check_interval(&limits));
+    // Often enough that timeouts are exceeded by a quarter at most.
+    let idle_check_interval = settings.header_timeout.min(settings.idle_timeout) / 4;
+    let mut idle_checks =
+        tokio::time::interval(idle_check_interval.clamp(Duration::from_millis(25), Duration::from_secs(1)));
     loop {
         let accepted = tokio::select! {
-            () = shutdown.cancelled() => return connection_limits.close(),
+            () = app.shutdown.cancelled() => return connection_limits.close(),
             _ = idle_checks.tick() => {
-                connection_limits.close_idle(limits.header_timeout, limits.idle_timeout);
+                connection_limits.close_idle(settings.header_timeout, settings.idle_timeout);
                 continue;
             }
             accepted = listener.accept() => accepted,
@@ -130,115 +89,60 @@ pub async fn serve(
         };
         let activity = ActivityCounter::default();
         let Some((permit, close_signal)) = connection_limits.admit(peer.ip(), &activity) else {
-            metrics.refused_connections.inc();
+            app.metrics.refused_connections.inc();
             continue;
         };
-        let connection = Connection {
-            peer,
-            service: service.clone(),
-            http: http.clone(),
-            metrics: Arc::clone(&metrics),
-            limits: Arc::clone(&limits),
-            activity,
-            permit,
-        };
-        tasks.spawn(connection.serve(stream, tls.clone(), close_signal));
+        let connection = Connection { peer, service: service.clone(), http: http.clone(), activity, permit };
+        app.tasks.spawn(connection.serve(stream, tls.clone(), close_signal));
     }
-}
-
-/// Checks often enough that timeouts are exceeded by a quarter at most.
-fn idle_check_interval(limits: &ListenerLimits) -> Duration {
-    (limits.header_timeout.min(limits.idle_timeout) / 4).clamp(Duration::from_millis(25), Duration::from_secs(1))
 }
 
 struct Connection {
     peer: SocketAddr,
     service: HttpService,
     http: http1::Builder,
-    metrics: Arc<Metrics>,
-    limits: Arc<ListenerLimits>,
     activity: ActivityCounter,
     permit: ConnectionPermit,
 }
 
 /// Waits for the close signal and counts evictions.
-async fn wait_for_close(metrics: &Metrics, close_signal: &mut CloseSignal) -> CloseMode {
+async fn wait_for_close(app: &App, close_signal: &mut CloseSignal) -> CloseMode {
     let mode = close_signal.wait().await;
     if mode == CloseMode::Evicted {
-        metrics.refused_connections.inc();
+        app.metrics.refused_connections.inc();
     }
     mode
 }
 
-/// Most requests have no body and need no tracking.
-fn request_body(incoming: Incoming, activity: &ActivityCounter) -> Body {
-    if incoming.is_end_stream() {
-        return Body::empty();
-    }
-    Body::new(WatchedBody { incoming, body_guard: Some(activity.begin_body()) })
-}
-
-/// A request body that counts as incomplete until its end is received or it is dropped.
-struct WatchedBody {
-    incoming: Incoming,
-    body_guard: Option<BodyGuard>,
-}
-
-impl hyper::body::Body for WatchedBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
-        if let Some(body_guard) = &self.body_guard {
-            body_guard.count_frame();
-        }
-        if frame.is_none() || self.incoming.is_end_stream() {
-            self.body_guard = None;
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
 impl Connection {
     async fn serve(mut self, mut stream: TcpStream, tls: Option<Arc<Tls>>, mut close_signal: CloseSignal) {
-        self.metrics.connections.inc();
+        let app = self.service.app().clone();
+        app.metrics.connections.inc();
         // Responses are written at once, so Nagle's algorithm would only add latency.
         let _ = stream.set_nodelay(true);
-        let metrics = Arc::clone(&self.metrics);
         let proxied = tokio::select! {
             biased;
             proxied = self.read_proxy_header(&mut stream) => proxied,
-            _ = wait_for_close(&metrics, &mut close_signal) => Err(io::Error::other("closed before the PROXY header was complete")),
+            _ = wait_for_close(&app, &mut close_signal) => Err(io::Error::other("closed before the PROXY header was complete")),
         };
         match proxied {
             Ok(()) => self.accept_tls(stream, tls, close_signal).await,
             Err(error) => tracing::debug!(%error, "failed to read PROXY header"),
         }
-        self.metrics.connections.dec();
+        app.metrics.connections.dec();
         drop(self.permit);
     }
 
     /// Reads the PROXY protocol header, if expected, and counts the connection under the client's address.
     async fn read_proxy_header(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        if !self.limits.expects_proxy_header(self.peer) {
+        let app = self.service.app();
+        if !app.http.proxy_protocol || !app.trusts_proxy(self.peer.ip()) {
             return Ok(());
         }
-        let header = tokio::time::timeout(self.limits.header_timeout, proxy_protocol::read_header(stream)).await??;
+        let header = tokio::time::timeout(app.http.header_timeout, proxy_protocol::read_header(stream)).await??;
         let Some(client) = header else { return Ok(()) };
         if !self.permit.reassign(client.ip()) {
-            self.metrics.refused_connections.inc();
+            app.metrics.refused_connections.inc();
             return Err(io::Error::other("client exceeds its connection limit"));
         }
         self.peer = client;
@@ -249,8 +153,8 @@ impl Connection {
         let Some(tls) = tls else { return self.serve_http(stream, close_signal).await };
         let accepted = tokio::select! {
             biased;
-            accepted = tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)) => accepted,
-            _ = wait_for_close(&self.metrics, &mut close_signal) => return,
+            accepted = tokio::time::timeout(self.service.app().http.header_timeout, tls.accept(stream)) => accepted,
+            _ = wait_for_close(self.service.app(), &mut close_signal) => return,
         };
         match accepted {
             Ok(Ok(stream)) => self.serve_http(stream, close_signal).await,
@@ -264,7 +168,7 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         close_signal: CloseSignal,
     ) {
-        let mut stream = WriteTimeout::new(stream, self.limits.write_timeout, self.activity.clone());
+        let mut stream = ConnectionStream::new(stream, self.service.app().http.write_timeout, self.activity.clone());
         let Some(Err(error)) = self.serve_requests(&mut stream, close_signal).await else { return };
         tracing::debug!(%error, "connection failed");
         if error.is_parse() {
@@ -275,17 +179,14 @@ impl Connection {
     /// Serves requests until the connection ends. Returns `None` if it was closed by us.
     async fn serve_requests(
         &self,
-        stream: &mut WriteTimeout<impl AsyncRead + AsyncWrite + Unpin + Send>,
+        stream: &mut ConnectionStream<impl AsyncRead + AsyncWrite + Unpin + Send>,
         mut close_signal: CloseSignal,
     ) -> Option<hyper::Result<()>> {
-        let timer = RequestTimer::default();
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let (guard, timer) = (self.activity.begin_request(), &timer);
+            let guard = self.activity.begin_request();
             async move {
-                let response = self
-                    .service
-                    .respond(self.peer, timer, request.map(|incoming| request_body(incoming, &self.activity)))
-                    .await;
+                let request = request.map(|incoming| request_body(incoming, &self.activity));
+                let response = self.service.respond(self.peer, request).await;
                 drop(guard);
                 Ok::<_, Infallible>(response)
             }
@@ -294,7 +195,7 @@ impl Connection {
         let mode = tokio::select! {
             biased;
             ended = connection.as_mut() => return Some(ended),
-            mode = wait_for_close(&self.metrics, &mut close_signal) => mode,
+            mode = wait_for_close(self.service.app(), &mut close_signal) => mode,
         };
         if mode == CloseMode::Evicted && !self.activity.snapshot().has_complete_request() {
             return None;
@@ -310,7 +211,7 @@ impl Connection {
     /// Responds to a request that hyper could not parse and closes the connection.
     async fn send_parse_error(
         &self,
-        stream: &mut WriteTimeout<impl AsyncRead + AsyncWrite + Unpin + Send>,
+        stream: &mut ConnectionStream<impl AsyncRead + AsyncWrite + Unpin + Send>,
         error: &hyper::Error,
     ) {
         let response =
@@ -320,7 +221,7 @@ impl Connection {
             let response = response.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
             future::ready(Ok::<_, Infallible>(response))
         });
-        let io = TokioIo::new(tokio::io::join(STAND_IN_REQUEST, &mut *stream));
+        let io = TokioIo::new(tokio::io::join(PLACEHOLDER_REQUEST, &mut *stream));
         if self.http.serve_connection(io, service).await.is_ok() {
             let mut rest = stream.take(MAX_LINGER_BYTES);
             let _ = tokio::time::timeout(LINGER_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;

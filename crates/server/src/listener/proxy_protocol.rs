@@ -6,31 +6,26 @@
 //! Trusted proxies must send a header. Its presence is never guessed from the data, so that clients cannot forge
 //! addresses.
 
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-};
+use std::{io, net::SocketAddr};
 
+use ppp::v2::{Addresses, Header, PROTOCOL_PREFIX, ParseError, Protocol, Type};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and protocol, and the length of the rest.
 const PREAMBLE_BYTES: usize = 16;
 /// Proxies send a few hundred bytes at most.
 const MAX_HEADER_BYTES: usize = 4096;
+/// Version 2, and a connection of the proxy itself, such as a health check.
+const LOCAL: u8 = 0x20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ProxyHeaderError {
-    #[error("the connection does not start with a PROXY protocol version 2 header")]
-    Signature,
-    #[error("unknown PROXY command")]
-    Command,
+    #[error("invalid PROXY header: {0}")]
+    Invalid(#[from] ParseError),
     #[error("unsupported address family or transport in the PROXY header")]
     Family,
     #[error("the PROXY header exceeds {MAX_HEADER_BYTES} bytes")]
     TooLong,
-    #[error("inconsistent length in the PROXY header")]
-    Length,
     #[error("wrong checksum in the PROXY header")]
     Checksum,
 }
@@ -45,86 +40,54 @@ impl From<ProxyHeaderError> for io::Error {
 pub async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<SocketAddr>> {
     let mut header = vec![0; PREAMBLE_BYTES];
     stream.read_exact(&mut header).await?;
-    let length = parse_length(&header)?;
+    if !header.starts_with(PROTOCOL_PREFIX) {
+        return Err(ProxyHeaderError::from(ParseError::Prefix).into());
+    }
+    let length = usize::from(u16::from_be_bytes([header[14], header[15]]));
+    if length > MAX_HEADER_BYTES {
+        return Err(ProxyHeaderError::TooLong.into());
+    }
     header.resize(PREAMBLE_BYTES + length, 0);
     stream.read_exact(&mut header[PREAMBLE_BYTES..]).await?;
-    Ok(parse_source(&mut header)?)
+    Ok(parse_source(&header)?)
 }
 
-/// Returns the length of the data after the preamble.
-fn parse_length(preamble: &[u8]) -> Result<usize, ProxyHeaderError> {
-    let version_is_two = preamble.starts_with(&SIGNATURE) && preamble[12] >> 4 == 2;
-    if !version_is_two {
-        return Err(ProxyHeaderError::Signature);
+/// Returns the client address of a complete header.
+fn parse_source(bytes: &[u8]) -> Result<Option<SocketAddr>, ProxyHeaderError> {
+    // The rest is ignored, whatever it contains.
+    if bytes[PROTOCOL_PREFIX.len()] == LOCAL {
+        return Ok(None);
     }
-    let length = usize::from(u16::from_be_bytes([preamble[14], preamble[15]]));
-    if length > MAX_HEADER_BYTES { Err(ProxyHeaderError::TooLong) } else { Ok(length) }
-}
-
-/// Returns the client address of a complete header. Zeroes the checksum field.
-fn parse_source(header: &mut [u8]) -> Result<Option<SocketAddr>, ProxyHeaderError> {
-    const LOCAL: u8 = 0;
-    const PROXY: u8 = 1;
-    match header[12] & 0x0f {
-        // Health check of the proxy: the rest is ignored.
-        LOCAL => return Ok(None),
-        PROXY => {}
-        _ => return Err(ProxyHeaderError::Command),
-    }
-    let (address, addresses_end) = parse_addresses(header[13], &header[PREAMBLE_BYTES..])?;
-    if let Some(checksum) = find_checksum(header, PREAMBLE_BYTES + addresses_end)? {
-        let mut expected = [0; 4];
-        expected.copy_from_slice(&header[checksum..checksum + 4]);
-        header[checksum..checksum + 4].fill(0);
-        if crc32c(header) != u32::from_be_bytes(expected) {
-            return Err(ProxyHeaderError::Checksum);
-        }
-    }
-    Ok(Some(address))
-}
-
-/// Returns the source address and the length of the address block.
-fn parse_addresses(family: u8, body: &[u8]) -> Result<(SocketAddr, usize), ProxyHeaderError> {
-    const TCP_OVER_IPV4: u8 = 0x11;
-    const TCP_OVER_IPV6: u8 = 0x21;
-    // Source and destination addresses, then their ports.
-    let (address, port_at, end): (IpAddr, usize, usize) = match family {
-        TCP_OVER_IPV4 => (Ipv4Addr::from(*body.first_chunk::<4>().ok_or(ProxyHeaderError::Length)?).into(), 8, 12),
-        TCP_OVER_IPV6 => (Ipv6Addr::from(*body.first_chunk::<16>().ok_or(ProxyHeaderError::Length)?).into(), 32, 36),
+    let header = Header::try_from(bytes)?;
+    let (ip, port) = match (header.protocol, header.addresses) {
+        (Protocol::Stream, Addresses::IPv4(v4)) => (v4.source_address.into(), v4.source_port),
+        (Protocol::Stream, Addresses::IPv6(v6)) => (v6.source_address.to_canonical(), v6.source_port),
         _ => return Err(ProxyHeaderError::Family),
     };
-    let ports = body.get(port_at..end).ok_or(ProxyHeaderError::Length)?;
-    let port = u16::from_be_bytes([ports[0], ports[1]]);
-    Ok((SocketAddr::new(address.to_canonical(), port), end))
-}
-
-/// Scans the type-length-value fields after the addresses and returns the position of the checksum.
-fn find_checksum(header: &[u8], from: usize) -> Result<Option<usize>, ProxyHeaderError> {
-    const CRC32C: u8 = 0x03;
-    let (mut at, mut checksum) = (from, None);
-    while at < header.len() {
-        let [kind, high, low] = *header[at..].first_chunk::<3>().ok_or(ProxyHeaderError::Length)?;
-        let (value, length) = (at + 3, usize::from(u16::from_be_bytes([high, low])));
-        at = value + length;
-        if at > header.len() || (kind == CRC32C && length != 4) {
-            return Err(ProxyHeaderError::Length);
-        }
-        if kind == CRC32C {
-            checksum = Some(value);
+    let mut end = bytes.len() - header.tlv_bytes().len();
+    for field in header.tlvs() {
+        let field = field?;
+        end += 3 + field.value.len();
+        if field.kind == Type::CRC32C as u8 {
+            verify_checksum(bytes, &field.value, end)?;
         }
     }
-    Ok(checksum)
+    Ok(Some(SocketAddr::new(ip, port)))
 }
 
-/// CRC-32C, computed bit by bit: few proxies send it, once per connection.
-fn crc32c(bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0x82f6_3b78;
-    let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
-    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+/// The checksum covers the header with zeros in its own place, which ends at `end`.
+fn verify_checksum(header: &[u8], checksum: &[u8], end: usize) -> Result<(), ProxyHeaderError> {
+    let before = crc32c::crc32c(&header[..end - checksum.len()]);
+    let zeroed = crc32c::crc32c_append(before, &[0; 4]);
+    let actual = crc32c::crc32c_append(zeroed, &header[end..]);
+    if checksum == actual.to_be_bytes() { Ok(()) } else { Err(ProxyHeaderError::Checksum) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    use crc32c::crc32c;
     use proptest::prelude::*;
 
     use super::*;
@@ -133,7 +96,7 @@ mod tests {
 
     fn header(command: u8, family: u8, body: &[u8]) -> Vec<u8> {
         let length = u16::try_from(body.len()).unwrap().to_be_bytes();
-        [&SIGNATURE[..], &[command, family], &length, body].concat()
+        [PROTOCOL_PREFIX, &[command, family], &length, body].concat()
     }
 
     /// Returns the result and the unread data.
@@ -159,7 +122,7 @@ mod tests {
         ] {
             let (read, rest) = read_from(&[&bytes[..], b"GET / HTTP/1.1"].concat()).await;
             assert_eq!(read.unwrap(), source.map(|source| source.parse().unwrap()));
-            assert_eq!(rest, b"GET / HTTP/1.1", "what follows is left alone");
+            assert_eq!(rest, b"GET / HTTP/1.1", "bytes after the header are not consumed");
         }
     }
 
@@ -168,20 +131,20 @@ mod tests {
         let mut long = header(0x21, 0x11, &TCP4);
         long[14..16].copy_from_slice(&4097_u16.to_be_bytes());
         for (bytes, problem) in [
-            (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), ProxyHeaderError::Signature),
-            (b"PROXY TCP4 203.0.113.9 127.0.0.1 1 2\r\n".to_vec(), ProxyHeaderError::Signature),
-            (header(0x11, 0x11, &TCP4), ProxyHeaderError::Signature),
-            (header(0x31, 0x11, &TCP4), ProxyHeaderError::Signature),
-            (header(0x22, 0x11, &TCP4), ProxyHeaderError::Command),
+            (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), ParseError::Prefix.into()),
+            (b"PROXY TCP4 203.0.113.9 127.0.0.1 1 2\r\n".to_vec(), ParseError::Prefix.into()),
+            (header(0x11, 0x11, &TCP4), ParseError::Version(0x10).into()),
+            (header(0x31, 0x11, &TCP4), ParseError::Version(0x30).into()),
+            (header(0x22, 0x11, &TCP4), ParseError::Command(2).into()),
             (header(0x21, 0x00, &[]), ProxyHeaderError::Family),
             (header(0x21, 0x12, &TCP4), ProxyHeaderError::Family),
             (header(0x21, 0x31, &[0; 216]), ProxyHeaderError::Family),
-            (header(0x21, 0x11, &TCP4[..11]), ProxyHeaderError::Length),
-            (header(0x21, 0x11, &[]), ProxyHeaderError::Length),
-            (header(0x21, 0x21, &TCP4), ProxyHeaderError::Length),
-            (header(0x21, 0x11, &[&TCP4[..], &[4]].concat()), ProxyHeaderError::Length),
-            (header(0x21, 0x11, &[&TCP4[..], &[4, 0, 2, 0]].concat()), ProxyHeaderError::Length),
-            (header(0x21, 0x11, &[&TCP4[..], &[3, 0, 3, 1, 2, 3]].concat()), ProxyHeaderError::Length),
+            (header(0x21, 0x11, &TCP4[..11]), ParseError::InvalidAddresses(11, 12).into()),
+            (header(0x21, 0x11, &[]), ParseError::InvalidAddresses(0, 12).into()),
+            (header(0x21, 0x21, &TCP4), ParseError::InvalidAddresses(12, 36).into()),
+            (header(0x21, 0x11, &[&TCP4[..], &[4]].concat()), ParseError::Leftovers(1).into()),
+            (header(0x21, 0x11, &[&TCP4[..], &[4, 0, 2, 0]].concat()), ParseError::InvalidTLV(4, 2).into()),
+            (header(0x21, 0x11, &[&TCP4[..], &[3, 0, 3, 1, 2, 3]].concat()), ProxyHeaderError::Checksum),
             (header(0x21, 0x11, &[&TCP4[..], &[3, 0, 4, 1, 2, 3, 4]].concat()), ProxyHeaderError::Checksum),
             (long, ProxyHeaderError::TooLong),
         ] {
@@ -194,10 +157,8 @@ mod tests {
         }
     }
 
-    /// Uses the check value of the CRC-32C definition.
     #[tokio::test]
     async fn checksum_is_verified() {
-        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         let mut bytes = header(0x21, 0x11, &[&TCP4[..], &[3, 0, 4, 0, 0, 0, 0], &[4, 0, 1, 0]].concat());
         let checksum = crc32c(&bytes).to_be_bytes();
         bytes[31..35].copy_from_slice(&checksum);
@@ -212,10 +173,7 @@ mod tests {
             first in any::<u8>(), family in prop_oneof![Just(0x11_u8), Just(0x21), any::<u8>()],
             body in proptest::collection::vec(any::<u8>(), 0..80),
         ) {
-            let mut bytes = header(first, family, &body);
-            if parse_length(&bytes[..PREAMBLE_BYTES]).is_ok() {
-                let _ = parse_source(&mut bytes);
-            }
+            let _ = parse_source(&header(first, family, &body));
         }
 
         #[test]
@@ -223,12 +181,12 @@ mod tests {
             let v6 = Ipv6Addr::from_bits(bits);
             let v4 = Ipv4Addr::from_bits(u32::try_from(bits >> 96).unwrap());
             let ports = [port.to_be_bytes(), [0, 80]].concat();
-            let (mut bytes, address) = if is_v4 {
+            let (bytes, address) = if is_v4 {
                 (header(0x21, 0x11, &[&v4.octets()[..], &[0; 4], &ports].concat()), IpAddr::from(v4))
             } else {
                 (header(0x21, 0x21, &[&v6.octets()[..], &[0; 16], &ports].concat()), IpAddr::from(v6).to_canonical())
             };
-            prop_assert_eq!(parse_source(&mut bytes), Ok(Some(SocketAddr::new(address, port))));
+            prop_assert_eq!(parse_source(&bytes), Ok(Some(SocketAddr::new(address, port))));
         }
     }
 }

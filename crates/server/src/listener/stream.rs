@@ -1,4 +1,4 @@
-//! A stream with a write timeout that also withholds hyper's responses to invalid requests.
+//! The byte stream and the request bodies of a connection, which count its activity.
 //!
 //! hyper responds to invalid requests without a body or `X-Request-Id` and offers no hook. Such a response is the last
 //! write on a connection and the only one without an `X-Request-Id`. It is withheld, and the listener writes a complete
@@ -11,22 +11,19 @@ use std::{
     time::Duration,
 };
 
+use axum::body::Body;
 use http::StatusCode;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep, sleep},
-};
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_io_timeout::TimeoutWriter;
 
-use super::activity::ActivityCounter;
+use super::connection_limits::{ActivityCounter, BodyGuard};
 use crate::http::request_context::X_REQUEST_ID;
 
 /// Fails writes that make no progress. Read timeouts are enforced by the listener and the handlers.
-pub struct WriteTimeout<S> {
-    stream: S,
-    timeout: Duration,
+pub struct ConnectionStream<S> {
+    stream: Pin<Box<TimeoutWriter<S>>>,
     activity: ActivityCounter,
-    /// Set while a write is blocked.
-    deadline: Option<Pin<Box<Sleep>>>,
     /// Status of hyper's withheld response.
     parser_response: Option<StatusCode>,
     /// Whether a line end was read since the last response.
@@ -50,9 +47,11 @@ fn parser_response(bytes: &[u8]) -> Option<StatusCode> {
     (status.is_client_error() && !is_ours).then_some(status)
 }
 
-impl<S> WriteTimeout<S> {
-    pub fn new(stream: S, timeout: Duration, activity: ActivityCounter) -> Self {
-        WriteTimeout { stream, timeout, activity, deadline: None, parser_response: None, has_read_line: false }
+impl<S: AsyncWrite> ConnectionStream<S> {
+    pub fn new(stream: S, write_timeout: Duration, activity: ActivityCounter) -> Self {
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(write_timeout));
+        ConnectionStream { stream: Box::pin(stream), activity, parser_response: None, has_read_line: false }
     }
 
     /// Returns the status of the withheld response. Later writes pass through.
@@ -64,37 +63,18 @@ impl<S> WriteTimeout<S> {
     pub fn has_read_line(&self) -> bool {
         self.has_read_line
     }
-
-    /// Counts written bytes only: hyper flushes on every poll, even without data.
-    fn count_progress(&self, progress: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(1..)) = progress {
-            self.activity.count_write();
-        }
-    }
-
-    fn apply_timeout<T>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if progress.is_ready() {
-            self.deadline = None;
-            return progress;
-        }
-        let timeout = self.timeout;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        ready!(deadline.as_mut().poll(cx));
-        deadline.as_mut().reset(Instant::now() + timeout);
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "write timed out: the peer does not read")))
-    }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
+impl<S: AsyncRead> AsyncRead for ConnectionStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let progress = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let progress = self.stream.as_mut().poll_read(cx, buffer);
         self.has_read_line = self.has_read_line || buffer.filled()[before..].contains(&b'\n');
         progress
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+impl<S: AsyncWrite> AsyncWrite for ConnectionStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.parser_response.is_none() {
             self.parser_response = parser_response(bytes);
@@ -102,37 +82,64 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         if self.parser_response.is_some() {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.count_progress(&progress);
         self.has_read_line = false;
-        self.apply_timeout(cx, progress)
+        let progress = self.stream.as_mut().poll_write(cx, bytes);
+        // Only written bytes are progress: hyper flushes on every poll, even without data.
+        if let Poll::Ready(Ok(1..)) = progress {
+            self.activity.count_write();
+        }
+        progress
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let progress = Pin::new(&mut self.stream).poll_flush(cx);
-        self.apply_timeout(cx, progress)
+        self.stream.as_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.parser_response.is_some() {
             return Poll::Ready(Ok(()));
         }
-        let progress = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.apply_timeout(cx, progress)
+        self.stream.as_mut().poll_shutdown(cx)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt;
+/// Most requests have no body and need no tracking.
+pub fn request_body(incoming: Incoming, activity: &ActivityCounter) -> Body {
+    if incoming.is_end_stream() {
+        return Body::empty();
+    }
+    Body::new(WatchedBody { incoming, body_guard: Some(activity.begin_body()) })
+}
 
-    use super::*;
+/// A request body that counts as incomplete until its end is received or it is dropped.
+struct WatchedBody {
+    incoming: Incoming,
+    body_guard: Option<BodyGuard>,
+}
 
-    #[tokio::test(start_paused = true)]
-    async fn write_times_out_when_peer_does_not_read() {
-        let (ours, _theirs) = tokio::io::duplex(16);
-        let mut stream = WriteTimeout::new(ours, Duration::from_secs(30), ActivityCounter::default());
-        let error = stream.write_all(&[0; 64]).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+impl hyper::body::Body for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
+        if let Some(body_guard) = &self.body_guard {
+            body_guard.count_frame();
+        }
+        if frame.is_none() || self.incoming.is_end_stream() {
+            self.body_guard = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 }

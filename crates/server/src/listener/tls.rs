@@ -25,6 +25,8 @@ pub enum TlsError {
     Setup(rustls::Error),
 }
 
+#[derive(derive_more::Debug)]
+#[debug("Tls({})", certificate.display())]
 pub struct Tls {
     acceptor: TlsAcceptor,
     current: Arc<CurrentCertificate>,
@@ -69,12 +71,6 @@ impl Tls {
 
     pub async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
-    }
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 

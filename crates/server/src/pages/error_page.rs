@@ -1,6 +1,6 @@
 //! Error pages, linked by the `type` of problems.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use askama::Template;
 use serde_json::{Map, Value, json};
@@ -22,14 +22,10 @@ pub struct ErrorEntry<'a> {
 }
 
 /// Renders `/errors` and `/errors/{code}`.
+#[derive(derive_more::Debug)]
+#[debug("ErrorPages({})", document.base_url())]
 pub struct ErrorPages {
     document: Document,
-}
-
-impl fmt::Debug for ErrorPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ErrorPages").field("base_url", &self.document.base_url()).finish_non_exhaustive()
-    }
 }
 
 #[derive(Template)]

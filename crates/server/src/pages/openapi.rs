@@ -79,7 +79,7 @@ mod tests {
             assert!(names.contains(&operation["tags"][0].to_string()), "{name}: unknown tag");
             for needed in operation["security"]
                 .as_array()
-                .expect("security is said")
+                .expect("the operation has `security`")
                 .iter()
                 .flat_map(|all| all.as_object().expect("a map").keys())
             {
@@ -92,7 +92,7 @@ mod tests {
         }
         for tag in root["tags"].as_array().into_iter().flatten() {
             for id in tag["x-operations"].as_array().into_iter().flatten() {
-                assert!(ids.remove(id.as_str().expect("a name")), "{id} is listed, but is no operation");
+                assert!(ids.remove(id.as_str().expect("a name")), "{id} is listed but not defined");
             }
         }
         assert!(ids.is_empty(), "not listed under a tag: {ids:?}");
@@ -136,7 +136,7 @@ mod tests {
         let mut used = BTreeSet::new();
         walk(&root, "", &mut |pointer, map| {
             if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-                assert!(root.pointer(&reference[1..]).is_some(), "{pointer}: {reference} leads nowhere");
+                assert!(root.pointer(&reference[1..]).is_some(), "{pointer}: {reference} does not resolve");
                 used.insert(reference.to_owned());
             }
         });
@@ -153,15 +153,15 @@ mod tests {
     fn examples_match_their_schemas() -> Outcome {
         let root = parsed();
         let mut seen = 0;
-        let mut places = Vec::new();
+        let mut objects = Vec::new();
         walk(&root, "", &mut |pointer, map| {
             let inside_an_example =
                 ["/example/", "/examples/", "/properties/"].iter().any(|part| pointer.contains(part));
             if map.contains_key("schema") && !inside_an_example {
-                places.push((pointer.to_owned(), map));
+                objects.push((pointer.to_owned(), map));
             }
         });
-        for (pointer, map) in places {
+        for (pointer, map) in objects {
             let schema = json!({"allOf": [map["schema"]], "components": root["components"]});
             let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&schema)?;
             let several = map.get("examples").and_then(Value::as_object).into_iter().flat_map(Map::values);

@@ -179,7 +179,9 @@ mod tests {
         tracing::subscriber::with_default(Registry::default().with(traces.layer()), || {
             tracing::info_span!(target: "ringtrue_server", "lost").in_scope(|| {});
         });
+        let started = std::time::Instant::now();
         traces.flush().await;
+        assert!(started.elapsed() < FLUSH_TIMEOUT, "flush waited for its timeout");
     }
 
     #[test]

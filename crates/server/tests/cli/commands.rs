@@ -1,8 +1,13 @@
-//! Operator commands.
+//! Operator commands, and shell completion.
+
+use std::{fs, process::Command};
 
 use serde_json::json;
 
-use super::setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY};
+use super::{
+    client::TestClient,
+    setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY},
+};
 
 #[test]
 fn version_and_help_succeed() {
@@ -218,4 +223,39 @@ fn wrong_exposed_or_missing_master_key_exits_with_3() {
     // Read-only commands need no key.
     deployment.run("workspace list").expect_code(0);
     deployment.run("keys list").expect_code(0);
+}
+
+#[test]
+fn completion_scripts_contain_the_commands() {
+    let client = TestClient::empty();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = client.run(&format!("completion {shell}")).expect_code(0).text();
+        for word in [
+            "reverse-sms",
+            "secure-sna",
+            "callbacks",
+            "resend",
+            "--since",
+            "tail",
+            "selftest",
+            "rotate",
+            "--output",
+            "csv",
+        ] {
+            // Fish writes long options without their dashes.
+            assert!(script.contains(word.trim_start_matches('-')), "{word} is missing in the {shell} script");
+        }
+    }
+}
+
+#[test]
+fn bash_completes_a_command() {
+    let client = TestClient::empty();
+    let script = client.path("completion.bash");
+    fs::write(&script, client.run("completion bash").expect_code(0).text()).unwrap();
+    let complete = "source completion.bash && COMP_WORDS=(ringtrue reverse) COMP_CWORD=1 \
+                    && _ringtrue ringtrue reverse ringtrue && echo \"${COMPREPLY[@]}\"";
+    let bash = Command::new("bash").args(["-c", complete]).current_dir(client.path("")).output().expect("bash runs");
+    let (output, problems) = (String::from_utf8_lossy(&bash.stdout), String::from_utf8_lossy(&bash.stderr));
+    assert_eq!(output.trim(), "reverse-sms", "{problems}");
 }

@@ -20,7 +20,7 @@ fn config_check_reports_the_same_errors_as_serve() {
         (format!("{CAMARA}pkce = false\nopenid_scope = false"), "connectors.three: enable PKCE or the scope `openid`"),
         (format!("{CAMARA}tls_ca_file = \"garbage\""), "connectors.three: the extra root certificates file"),
         (
-            format!("{HLR}url = \"https://hlr.example/look-up\""),
+            format!("{HLR}url = \"https://hlr.example/lookup\""),
             "number_sources.hlr: neither the URL nor the body contains",
         ),
         (

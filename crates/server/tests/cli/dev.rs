@@ -25,7 +25,8 @@ fn start(folder: &Path) -> (RunningCommand, Value) {
 }
 
 fn read_dev_json(folder: &Path) -> Value {
-    serde_json::from_slice(&fs::read(folder.join("data/dev.json")).expect("dev.json is there")).expect("it is JSON")
+    serde_json::from_slice(&fs::read(folder.join("data/dev.json")).expect("dev.json exists"))
+        .expect("dev.json contains JSON")
 }
 
 fn mode(path: &Path) -> u32 {

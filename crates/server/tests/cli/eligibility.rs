@@ -119,7 +119,7 @@ fn explanation_has_sources_network_and_gates() {
 }
 
 #[test]
-fn connectors_count_as_configured() {
+fn configured_connectors_count_as_available() {
     let deployment = Deployment::migrated();
     deployment.configure(&format!("{NETWORKS}\n    sim_swap = \"client_credentials\"\n    verify_scope = \"\""));
     let explanation = explain_json(&deployment, "+447700900123");
@@ -151,7 +151,7 @@ fn failed_source_is_named() {
     let note = "network taken from the number's prefix: no source returned one; failed: enum";
     assert_eq!(explanation["note"], note);
     let explanation = explain_json(&deployment, "+4915112345678");
-    assert!(explanation["network"].as_str().unwrap().starts_with("none: number look-up unavailable"), "{explanation}");
+    assert!(explanation["network"].as_str().unwrap().starts_with("none: number lookup unavailable"), "{explanation}");
     assert_eq!(explanation["note"], Value::Null);
 }
 

@@ -5,13 +5,12 @@
 mod client;
 mod commands;
 mod config;
+mod database;
 mod dev;
 mod doctor;
 mod eligibility;
-mod erase;
 mod listen;
 mod process;
-mod restored;
 mod serve;
 mod setup;
 mod traces;

@@ -108,7 +108,7 @@ impl RunningCommand {
         let deadline = Instant::now() + TIMEOUT;
         while self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
         assert!(Instant::now() < deadline, "the process does not exit");
-        self.child.wait().expect("a child can be waited for")
+        self.child.wait().expect("the exit status")
     }
 
     #[track_caller]

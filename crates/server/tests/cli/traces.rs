@@ -49,7 +49,7 @@ impl Exports {
 }
 
 /// Forwards one export before acknowledging it.
-fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+fn collect<E>(listener: &TcpListener, forward: impl FnOnce(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let (mut stream, _) = listener.accept().unwrap();
     let mut bytes = vec![];
     let mut buffer = [0; 4096];
@@ -67,7 +67,7 @@ fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<()
         }
         assert!(read > 0, "incomplete export");
     }
-    hand_on(bytes)?;
+    forward(bytes)?;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
     Ok(())
 }
@@ -105,15 +105,15 @@ fn traces_contain_no_numbers_of_silent_checks() {
     let callback = "--callback-url http://127.0.0.1:9/done";
 
     client.run(&format!("secure-sna create +{CLAIMED} {callback}")).expect_code(0);
-    let proved = client.json(&format!("trigger --redeem --sim +{CLAIMED}"));
-    assert_eq!((text(&proved, "status"), &proved["match"]), ("COMPLETED", &true.into()));
+    let verified = client.json(&format!("trigger --redeem --sim +{CLAIMED}"));
+    assert_eq!((text(&verified, "status"), &verified["match"]), ("COMPLETED", &true.into()));
     client.run(&format!("discovery create {callback}")).expect_code(0);
     let found = client.json(&format!("trigger --redeem --sim +{DISCOVERED}"));
     assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"));
     let found = client.json(&format!("discovery get {}", text(&found, "check_id")));
-    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "reads return it too");
+    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "reads return the number too");
 
-    // Numbers in unexpected places.
+    // Numbers in path segments for ids.
     for number in [CLAIMED, DISCOVERED] {
         for plus in ["+", "%2B", ""] {
             get(base_url, &format!("/v1/number-verification/discovery-checks/{plus}{number}"));

@@ -27,16 +27,16 @@ async fn broken_address_tables_do_not_replace_the_current_ones() {
     assert_eq!(located(&world), of("23410"));
 
     fs::write(&ranges, format!("23415 {ADDRESS}")).unwrap();
-    assert_eq!(located(&world), of("23410"), "not read yet");
+    assert_eq!(located(&world), of("23410"), "the file is only read on reload");
     world.node.reload(Ok(config())).await;
     assert_eq!(located(&world), of("23415"));
 
-    fs::write(&ranges, "nothing of use").unwrap();
+    fs::write(&ranges, "invalid").unwrap();
     world.node.reload(Ok(config())).await;
-    assert_eq!(located(&world), of("23415"), "a broken file changes nothing");
+    assert_eq!(located(&world), of("23415"), "an invalid file has no effect");
     fs::remove_file(&ranges).unwrap();
     world.node.reload(Ok(config())).await;
-    assert_eq!(located(&world), of("23415"), "nor does a missing one");
+    assert_eq!(located(&world), of("23415"), "a missing file has no effect");
 
     world.node.reload(Ok(configured(""))).await;
     assert_eq!(located(&world), IpLocation::Unknown);

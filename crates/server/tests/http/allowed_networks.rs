@@ -84,7 +84,7 @@ async fn invalid_lists_are_rejected(world: World) {
         let response = put(&world, &path, &body).await.assert_problem(400, "bad_request");
         assert!(response.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", response.detail());
     }
-    assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), before, "what was refused changed nothing");
+    assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), before, "rejected requests have no effect");
 }
 
 async fn long_list_keeps_its_order(world: World) {

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
@@ -11,7 +12,7 @@ use ringtrue_domain::{
     tenancy::{Credential, CredentialOwner, RateLimits, SecretDigest, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    keys::{self, CallbackSigner, KeyRing, MasterKey, has_legacy_seals},
+    keys::{self, KeyRing, MasterKey, has_legacy_seals},
     ports::{CredentialLimits, Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
 };
 use serde_json::json;
@@ -20,7 +21,7 @@ use crate::{
     database::Database,
     keys::master,
     on_both_stores,
-    world::{START_TIME, World, soon},
+    world::{START_TIME, World},
 };
 
 const SECRET: &str = "rts_written-by-hand";
@@ -58,7 +59,8 @@ async fn credential_inserted_by_sql_is_rejected(world: World) {
         let credential = Credential { client_id: client_id.parse().unwrap(), secret_digest, ..(*real).clone() };
         let limits = CredentialLimits { max_live: 100, max_dead: 100 };
         engine.store().create_credential(&credential, &event(Action::CredentialCreated), None, limits).await.unwrap();
-        soon("the row is read", async || engine.control_plane().credential(client_id).is_some()).await;
+        engine.node.refresh().await.unwrap();
+        assert!(engine.control_plane().credential(client_id).is_some());
         world.token_request(client_id, secret, "sim_swap").await.assert(401);
     }
     world.token_request(&project.client_id, &project.client_secret, "sim_swap").await.assert(200);
@@ -76,7 +78,7 @@ async fn rewrapped_keys_open_with_the_new_master_key(world: World) {
     assert!(KeyRing::open(&stored, &new, &KeyRing::default()).is_ok());
     let refusal = world.start_error(|_| {}).await;
     assert!(refusal.contains("the master key cannot unseal"), "{refusal}");
-    engine.refresh().await.unwrap();
+    engine.node.refresh().await.unwrap();
     assert!(world.accepts_token(&token).await, "a running server is not affected");
 }
 

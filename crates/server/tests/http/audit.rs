@@ -70,7 +70,7 @@ async fn every_change_is_audited(world: World) {
 
     world.advance(SignedDuration::from_secs(1));
     let limits = RateLimits { management: Some(1_000), ..RateLimits::default() };
-    world.node.engine.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    world.node.engine.management.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
     expected.push((
         operator,
         "workspace.updated",
@@ -79,7 +79,10 @@ async fn every_change_is_audited(world: World) {
     ));
 
     let log = world.manage(Request::get(&format!("{acme}/audit-events?size=100"))).await.assert(200);
-    assert!(!log.text().contains("hunter2") && !log.text().contains("New name"), "names of members, never values");
+    assert!(
+        !log.text().contains("hunter2") && !log.text().contains("New name"),
+        "events contain names of members, but no values"
+    );
     let mut events: Vec<_> = log.json()["content"]
         .as_array()
         .unwrap()
@@ -90,17 +93,17 @@ async fn every_change_is_audited(world: World) {
         })
         .collect();
     events.reverse();
-    let at_the_same_instant = 4;
+    let concurrent = 4;
     let expected: Vec<_> = expected.into_iter().map(|(a, action, c, d)| (a, action.to_owned(), c, d)).collect();
     assert_eq!(events.len(), expected.len());
-    assert!(expected[..at_the_same_instant].iter().all(|event| events[..at_the_same_instant].contains(event)));
+    assert!(expected[..concurrent].iter().all(|event| events[..concurrent].contains(event)));
     // Going live writes several events at the same time, in any order.
     let sorted = |events: &[(Value, String, Value, Value)]| {
         let mut lines: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
         lines.sort();
         lines
     };
-    assert_eq!(sorted(&events[at_the_same_instant..]), sorted(&expected[at_the_same_instant..]));
+    assert_eq!(sorted(&events[concurrent..]), sorted(&expected[concurrent..]));
 }
 
 async fn audit_event_has_the_time_and_id_of_its_request(world: World) {
@@ -147,7 +150,7 @@ async fn tenant_sees_only_its_own_events(world: World) {
     for id in [&other.workspace_id, &other.client_id, &project.project_id, &project.client_id] {
         assert!(!log.text().contains(id.as_str()));
     }
-    assert!(!log.text().contains("key."), "what concerns the deployment is not a tenant's business");
+    assert!(!log.text().contains("key."), "events of the deployment are not shown to tenants");
 }
 
 on_both_stores!(

@@ -8,7 +8,7 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     routes::{self, Ids},
-    world::{World, basic},
+    world::World,
 };
 
 const WORKSPACES_PATH: &str = "/v1/management/workspaces";
@@ -22,7 +22,7 @@ async fn missing_token_gets_a_bare_bearer_challenge() {
         Request::get(WORKSPACES_PATH).header("Authorization", "Bearer"),
         Request::get(WORKSPACES_PATH).header("Authorization", ""),
         Request::get(WORKSPACES_PATH).header("Authorization", &token),
-        Request::get(WORKSPACES_PATH).header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret)),
+        Request::get(WORKSPACES_PATH).basic(&world.acme.client_id, &world.acme.client_secret),
         Request::get(WORKSPACES_PATH).header("Authorization", format!("Token {token}")),
         Request::get(WORKSPACES_PATH).header("Authorization", b"Bearer \xff"),
         Request::get(WORKSPACES_PATH)
@@ -96,7 +96,7 @@ async fn two_tokens_are_rejected() {
     let bearer = || Request::get(WORKSPACES_PATH).bearer(&token);
     for request in [
         bearer().bearer(&token),
-        bearer().header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret)),
+        bearer().basic(&world.acme.client_id, &world.acme.client_secret),
         bearer().header("authorization", "x"),
         Request { target: format!("{WORKSPACES_PATH}?access_token={token}"), ..bearer() },
         Request { target: format!("{WORKSPACES_PATH}?size=1&access_token="), ..bearer() },

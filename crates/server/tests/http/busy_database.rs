@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -11,7 +12,7 @@ use crate::{
     client::{HttpResponse, Request},
     database::Database,
     reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
-    world::{World, eventually},
+    world::World,
 };
 
 /// Maximum response time: the statement timeout of five seconds, with a margin.
@@ -53,16 +54,16 @@ async fn lock_timeout_returns_503() {
     let lock = world.database.lock("checks");
     let responses = calls(&backend, &check.id).map(|request| send_in_time(&world, request));
     join_all(responses).await.into_iter().for_each(assert_unavailable);
-    eventually("no session waits for a lock", async || world.database.waiting_sessions() == 0).await;
+    poll_until("no session waits for a lock", async || world.database.waiting_sessions() == 0).await;
     drop(lock);
 
-    eventually("read again", async || backend.get(&check.id).await.status == 200).await;
-    assert_eq!(total(&backend).await, 1, "what was refused was not done");
+    poll_until("the check is readable", async || backend.get(&check.id).await.status == 200).await;
+    assert_eq!(total(&backend).await, 1, "rejected requests have no effect");
     backend.create(json!({"phone_number": EVEN})).await;
     assert_eq!(total(&backend).await, 2);
 }
 
-/// Checks use separate connections, as does everything but lists.
+/// Lists have their own connections; checks use others.
 #[tokio::test]
 async fn exhausted_connection_pool_returns_503() {
     let world = World::postgres().await;
@@ -72,20 +73,20 @@ async fn exhausted_connection_pool_returns_503() {
 
     let lock = world.database.lock("audit_events");
     // More than the pool size, so that timed-out requests make room for others.
-    let crowd = join_all((0..4 * POOL_SIZE).map(|_| async {
+    let blocked_requests = join_all((0..4 * POOL_SIZE).map(|_| async {
         loop {
             assert_unavailable(send_in_time(&world, events.clone()).await);
         }
     }));
     let meanwhile = async {
-        eventually("all are taken", async || world.database.waiting_sessions() == POOL_SIZE).await;
+        poll_until("all pool connections are in use", async || world.database.waiting_sessions() == POOL_SIZE).await;
         let [read, list, create] = calls(&backend, &check.id).map(|request| send_in_time(&world, request));
         assert_unavailable(list.await);
         read.await.assert(200);
         create.await.assert(201);
     };
     tokio::select! {
-        _ = crowd => unreachable!("it never ends"),
+        _ = blocked_requests => unreachable!("endless loop"),
         () = meanwhile => {}
     }
     drop(lock);
@@ -102,18 +103,18 @@ async fn reads_work_on_a_read_only_database() {
 
     world.database.set_read_only(true);
     let [read, list, create] = calls(&backend, &check.id);
-    eventually("not ready", async || world.send(Request::get("/readyz")).await.status == 503).await;
+    poll_until("the node is not ready", async || world.send(Request::get("/readyz")).await.status == 503).await;
     // Closed connections are reopened.
     for request in [read, list] {
-        eventually("read", async || send_in_time(&world, request.clone()).await.status == 200).await;
+        poll_until("reads succeed", async || send_in_time(&world, request.clone()).await.status == 200).await;
     }
     for _ in 0..3 {
         assert_unavailable(send_in_time(&world, create.clone()).await);
     }
-    assert_eq!(total(&backend).await, 1, "what was refused was not done");
+    assert_eq!(total(&backend).await, 1, "rejected requests have no effect");
 
     world.database.set_read_only(false);
-    eventually("ready again", async || world.send(Request::get("/readyz")).await.status == 200).await;
-    eventually("written again", async || send_in_time(&world, create.clone()).await.status == 201).await;
-    assert_eq!(total(&backend).await, 2, "what was refused was not done");
+    poll_until("the node is ready", async || world.send(Request::get("/readyz")).await.status == 200).await;
+    poll_until("creates succeed", async || send_in_time(&world, create.clone()).await.status == 201).await;
+    assert_eq!(total(&backend).await, 2, "rejected requests have no effect");
 }

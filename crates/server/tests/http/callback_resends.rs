@@ -10,7 +10,7 @@ use crate::{
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
     silent_client::{BOTH, Path},
-    world::{World, eventually},
+    world::World,
 };
 
 const REVERSE_SMS: Path = Path { scope: "reverse_sms", checks: CHECKS };
@@ -30,15 +30,8 @@ async fn ended(backend: &ReverseSmsClient<'_>, receiver: &Receiver) -> String {
 
 /// Resends after earlier attempts were recorded.
 async fn resent(world: &World, request: Request) -> HttpResponse {
-    let mut response = world.send(request.clone()).await;
-    eventually("the attempt before is settled", async || {
-        if response.status == 409 {
-            response = world.send(request.clone()).await;
-        }
-        response.status != 409
-    })
-    .await;
-    response
+    world.wait_for_callback_results().await;
+    world.send(request).await
 }
 
 async fn callbacks_of_every_product_can_be_resent(world: World) {
@@ -85,13 +78,13 @@ async fn impossible_resends_are_rejected(world: World) {
     let receiver = Receiver::start().await;
     let silent = backend.create(json!({"phone_number": EVEN})).await;
     backend.text(EVEN, &silent.receiver, &silent.body).await;
-    backend.ends_as(&silent.id, "COMPLETED").await;
+    backend.expect_status(&silent.id, "COMPLETED").await;
     let send = async |request: Request| world.send(request.bearer(&backend.token)).await;
     send(resend(CHECKS, &silent.id)).await.assert_problem(409, "callback_missing");
 
     receiver.respond_with([BROKEN]);
     let trying = ended(&backend, &receiver).await;
-    backend.ends_as(&trying, "COMPLETED").await;
+    backend.expect_status(&trying, "COMPLETED").await;
     send(resend(CHECKS, &trying)).await.assert_problem(409, "callback_in_progress");
 
     send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b")).await.assert_problem(404, "check_not_found");
@@ -105,9 +98,9 @@ async fn impossible_resends_are_rejected(world: World) {
     let other_scope = world.token(ids.0, ids.1, BOTH[0].scope).await;
     world.send(resend(CHECKS, &trying).bearer(&other_scope)).await.assert_problem(403, "forbidden");
     world.send(resend(BOTH[0].checks, &trying).bearer(&other_scope)).await.assert_problem(404, "check_not_found");
-    let stranger = world.project("Other", json!({})).await;
-    let stranger = world.token(&stranger.client_id, &stranger.client_secret, "reverse_sms").await;
-    world.send(resend(CHECKS, &trying).bearer(&stranger)).await.assert_problem(403, "forbidden");
+    let other_project = world.project("Other", json!({})).await;
+    let other_token = world.token(&other_project.client_id, &other_project.client_secret, "reverse_sms").await;
+    world.send(resend(CHECKS, &trying).bearer(&other_token)).await.assert_problem(403, "forbidden");
 }
 
 async fn erased_callback_returns_410(world: World) {
@@ -115,8 +108,8 @@ async fn erased_callback_returns_410(world: World) {
     let mut receiver = Receiver::start().await;
     let id = ended(&backend, &receiver).await;
     receiver.next().await;
-    eventually("it is delivered", async || world.node.engine.courier().metrics().delivered == 1).await;
-    world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap();
+    world.wait_for_callback_results().await;
+    world.node.engine.node.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap();
     world.send(resend(CHECKS, &id).bearer(&backend.token)).await.assert_problem(410, "callback_erased");
 }
 
@@ -135,7 +128,7 @@ async fn repeated_resend_with_the_same_key_sends_nothing(world: World) {
         assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
     }
     let other = ended(&backend, &receiver).await;
-    assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "nothing came in between");
+    assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "replayed requests send no callback");
     let reused = resend(CHECKS, &other).bearer(&backend.token).header("Idempotency-Key", "again");
     world.send(reused).await.assert_problem(422, "idempotency_key_reused");
 }
@@ -153,7 +146,7 @@ async fn resends_are_limited_to_twenty_and_their_log_is_bounded(world: World) {
         resent(&world, resend(CHECKS, &id).bearer(&backend.token)).await.assert(202);
         receiver.next().await;
     }
-    eventually("all are settled", async || world.node.engine.courier().metrics().delivered == 21).await;
+    world.wait_for_callback_results().await;
     let keyed = || resend(CHECKS, &id).bearer(&backend.token).header("Idempotency-Key", "one-more");
     for _ in 0..2 {
         let refused = world.send(keyed()).await.assert_problem(409, "limit_reached");
@@ -165,7 +158,7 @@ async fn resends_are_limited_to_twenty_and_their_log_is_bounded(world: World) {
     resent(&world, resend(CHECKS, &other).bearer(&backend.token)).await.assert(202);
 
     let project = backend.project.project_id.parse().unwrap();
-    let log = world.node.engine.callback_log(project, id.parse().unwrap()).await.unwrap().unwrap();
+    let log = world.node.engine.callbacks.callback_log(project, id.parse().unwrap()).await.unwrap().unwrap();
     let numbers: Vec<u32> = log.attempts.iter().map(|attempt| attempt.number).collect();
     assert_eq!(numbers, (2..=21).collect::<Vec<_>>());
     for attempt in log.attempts {

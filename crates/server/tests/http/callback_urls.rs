@@ -1,5 +1,6 @@
 //! Callback and redirect URLs of projects.
 
+use ringtrue_server::config::BaseUrl;
 use ringtrue_server::config::HeaderEnrichmentSection;
 use serde_json::{Value, json};
 
@@ -121,7 +122,7 @@ async fn callback_urls_in_private_networks_are_rejected() {
             for url in [format!("https://{host}/x"), format!("https://{host}:8443/x")] {
                 let response = set(&world, mode, "secure_sna", "callback_url", &url).await;
                 assert_eq!((response.status, response.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url}");
-                assert!(!response.detail().contains(host), "what was refused is not repeated");
+                assert!(!response.detail().contains(host), "the error does not echo the host");
             }
         }
     }
@@ -141,10 +142,10 @@ async fn callback_urls_of_our_own_endpoints_are_rejected() {
     let webhook = configured(WEBHOOK);
     let world = World::configured(|config| {
         (config.ingress, config.connectors) = (webhook.ingress, webhook.connectors);
-        config.base_url = Some("https://8.8.8.8".parse().unwrap());
+        config.base_url = Some(BaseUrl::parse("https://8.8.8.8").unwrap());
         config.header_enrichment = Some(HeaderEnrichmentSection {
             listen: ([127, 0, 0, 1], 0).into(),
-            public_url: Some("http://he.ours.example".parse().unwrap()),
+            public_url: Some(BaseUrl::parse("http://he.ours.example").unwrap()),
             trusted_proxies: vec![],
         });
     })
@@ -245,7 +246,8 @@ async fn configuration_can_allow_private_addresses() {
 /// A callback to ourselves would be a loop and bypass access rules.
 #[tokio::test]
 async fn callback_urls_of_our_own_addresses_are_rejected() {
-    let world = World::configured(|config| config.base_url = Some("https://eu.verify.example".parse().unwrap())).await;
+    let world =
+        World::configured(|config| config.base_url = Some(BaseUrl::parse("https://eu.verify.example").unwrap())).await;
     for url in
         ["https://eu.verify.example/oauth2/token", "https://EU.Verify.Example:8443/", "https://eu.verify.example"]
     {

@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use ringtrue_engine::{callback::CourierLimits, ports::KeyPurpose};
 use ringtrue_server::config::Config;
+use ringtrue_test_support::http_server::ReceivedRequest;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -10,18 +11,18 @@ use crate::{
     client::Request,
     database::Database,
     metadata, networks, on_both_stores,
-    receiver::{self, Callback, Receiver},
+    receiver::{self, Receiver},
     reverse_sms::{EVEN, ReverseSmsClient},
-    world::{World, eventually},
+    world::World,
 };
 
 const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 const CREATED: &str = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
-const MOVED: &str = "HTTP/1.1 301 Moved\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n";
+const REDIRECT: &str = "HTTP/1.1 301 Moved\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n";
 const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
 const BUSY: &str = "HTTP/1.1 429 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
-const HANGS_UP: &str = "";
+const NO_RESPONSE: &str = "";
 
 /// Concludes a check with a callback to the receiver.
 async fn end_a_check(backend: &ReverseSmsClient<'_>, receiver: &Receiver) -> String {
@@ -33,7 +34,7 @@ async fn end_a_check(backend: &ReverseSmsClient<'_>, receiver: &Receiver) -> Str
 async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    receiver.respond_with([HANGS_UP, CREATED, NO_CONTENT, MOVED, GONE, BUSY, BROKEN]);
+    receiver.respond_with([NO_RESPONSE, CREATED, NO_CONTENT, REDIRECT, GONE, BUSY, BROKEN]);
     let id = end_a_check(&backend, &receiver).await;
     let jwks = world.send(Request::get("/.well-known/jwks.json")).await.json();
     let first = receiver.next().await;
@@ -45,7 +46,7 @@ async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
         let again = receiver.next().await;
         again.assert_signed_by(&jwks);
         assert_eq!(again.header("x-service-callback-attempt"), attempt.to_string());
-        assert_eq!(again.body, first.body, "the same bytes each time");
+        assert_eq!(again.body, first.body, "all attempts have the same body");
         assert_eq!(again.json()["check_id"], id.as_str());
         dates.push(again.header("date").to_owned());
     }
@@ -64,12 +65,9 @@ async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
 
 /// Waits until this many attempts are recorded: the next delay starts at the end of the last attempt.
 async fn settled(backend: &ReverseSmsClient<'_>, attempts: u32) {
-    let engine = &backend.world.node.engine;
-    eventually("an attempt is settled", async || {
-        let figures = engine.courier().metrics();
-        figures.in_flight == 0 && figures.attempts.values().sum::<u64>() >= u64::from(attempts)
-    })
-    .await;
+    backend.world.wait_for_callback_results().await;
+    let recorded: u64 = backend.world.node.engine.courier().metrics().attempts.values().sum();
+    assert!(recorded >= u64::from(attempts), "{recorded} of {attempts} attempts");
 }
 
 /// Endpoints may cache the keys for an hour.
@@ -77,7 +75,7 @@ async fn retry_after_rotation_uses_the_new_key(world: World) {
     let mut backend = ReverseSmsClient::sandbox(&world).await;
     let jwks = async || world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
     metadata::rotate(&world, KeyPurpose::SandboxCallback, false).await;
-    eventually("the next key is published", async || jwks().await["keys"].as_array().unwrap().len() == 3).await;
+    assert_eq!(jwks().await["keys"].as_array().unwrap().len(), 3, "the next key is published");
     // The series starts half a minute before the key rotation and takes three and a half minutes. These are the keys an
     // hour earlier.
     world.advance(SignedDuration::from_hours(23) - SignedDuration::from_secs(30));
@@ -102,7 +100,11 @@ async fn retry_after_rotation_uses_the_new_key(world: World) {
     }
     let [old, new] = [&signers[0], &signers[6]];
     assert_ne!(old, new);
-    assert_eq!(signers, [old, old, new, new, new, new, new].map(Clone::clone), "at its turn, to the second");
+    assert_eq!(
+        signers,
+        [old, old, new, new, new, new, new].map(Clone::clone),
+        "the new key signs from the start of its period"
+    );
 }
 
 /// Sandbox checks may name any endpoint, so their callbacks must never verify with the live key.
@@ -119,7 +121,7 @@ async fn callbacks_are_signed_with_the_key_of_their_mode(database: Database) {
     attacker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
 
     let jwks = world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
-    let mode_of = |callback: &Callback| {
+    let mode_of = |callback: &ReceivedRequest| {
         callback.assert_signed_by(&jwks);
         let keys = jwks["keys"].as_array().unwrap();
         let key = keys.iter().find(|key| key["kid"] == callback.key_id()).unwrap();
@@ -162,7 +164,7 @@ async fn delivered_callback_is_not_retried(world: World) {
     settled(&backend, 2).await;
     world.advance(SignedDuration::from_hours(1));
     assert!(receiver.is_quiet());
-    eventually("it is delivered", async || world.node.engine.courier().metrics().delivered == 1).await;
+    assert_eq!(world.node.engine.courier().metrics().delivered, 1);
 }
 
 async fn unreachable_endpoint_does_not_delay_others(world: World) {
@@ -198,17 +200,19 @@ async fn hanging_endpoints_do_not_delay_other_workspaces(world: World) {
         let check = attacker.create(json!({"phone_number": number, "callback_url": url})).await;
         attacker.text(&number, &check.receiver, &check.body).await;
     }
-    let held = async || world.node.engine.courier().metrics();
-    eventually("they hold what they may", async || held().await.in_flight > 0 && held().await.waiting > 0).await;
-    let before = held().await;
-    assert!(before.in_flight < 16, "at most a part of the unproven share: {before:?}");
+    world.wait_for_sms().await;
+    let before = world.node.engine.courier().metrics();
+    assert!(
+        before.in_flight > 0 && before.waiting > 0 && before.in_flight < 16,
+        "new destinations use only a part of the slots: {before:?}"
+    );
 
     let backend = ReverseSmsClient::sandbox(&world).await;
     for _ in 0..3 {
         let mut receiver = Receiver::start().await;
         let id = end_a_check(&backend, &receiver).await;
         assert_eq!(receiver.next().await.json()["check_id"], id.as_str());
-        assert!(held().await.waiting > 0, "the other callbacks are still queued");
+        assert!(world.node.engine.courier().metrics().waiting > 0, "the other callbacks are still queued");
     }
 }
 

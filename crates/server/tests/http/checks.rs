@@ -91,11 +91,11 @@ async fn check_is_visible_to_its_project_only(world: World) {
     }
     backend.get(&check.id.replace('-', "")).await.assert_problem(400, "bad_request");
 
-    let project = world.project("Stranger", json!({})).await;
+    let project = world.project("Other project", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-    let stranger = ReverseSmsClient { world: &world, project, token };
-    stranger.get(&check.id).await.assert_problem(403, "forbidden");
-    let found = stranger.list("?search=reference_id==mine").await.assert(200).json();
+    let other_project = ReverseSmsClient { world: &world, project, token };
+    other_project.get(&check.id).await.assert_problem(403, "forbidden");
+    let found = other_project.list("?search=reference_id==mine").await.assert(200).json();
     assert_eq!(found["page"]["total_elements"], 0);
 
     let eligibility = world.token(&backend.project.client_id, &backend.project.client_secret, "eligibility").await;
@@ -128,30 +128,30 @@ async fn live(world: &World) -> TestProject {
 async fn creates_per_number_are_limited_in_live_projects(world: World) {
     let project = live(&world).await;
     let [sms, silent] = [(CHECKS, "reverse_sms"), (SECURE_SNA.checks, "secure_sna")];
-    let ask = async |(path, scope): (&str, &str), number: &str| {
+    let create = async |(path, scope): (&str, &str), number: &str| {
         let token = world.token(&project.client_id, &project.client_secret, scope).await;
         world.send(Request::post(path).bearer(&token).json(&json!({"phone_number": number}))).await
     };
     for second in 0..5 {
-        ask(sms, LIVE_NUMBER).await.assert(201);
+        create(sms, LIVE_NUMBER).await.assert(201);
         world.advance(SignedDuration::from_secs(if second < 4 { 10 } else { 0 }));
     }
-    let refused = ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
-    assert_eq!(refused.header("retry-after"), Some("560"), "the first was 40 s ago");
-    ask(sms, "+447700900124").await.assert(201);
+    let refused = create(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    assert_eq!(refused.header("retry-after"), Some("560"), "the first of five checks is 40 s old");
+    create(sms, "+447700900124").await.assert(201);
     // Each product has a separate limit.
     for _ in 0..5 {
-        ask(silent, LIVE_NUMBER).await.assert(201);
+        create(silent, LIVE_NUMBER).await.assert(201);
     }
-    let refused = ask(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    let refused = create(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("600"));
 
     world.advance(SignedDuration::from_millis(559_999));
-    ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    create(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
     world.advance(SignedDuration::from_millis(1));
-    ask(sms, LIVE_NUMBER).await.assert(201);
-    ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
-    ask(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    create(sms, LIVE_NUMBER).await.assert(201);
+    create(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    create(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
 }
 
 async fn creates_per_number_are_unlimited_in_sandbox_projects(world: World) {
@@ -241,7 +241,7 @@ async fn create_is_idempotent_for_its_key(world: World) {
     let first = create(EVEN).await.assert(201);
     let again = create(EVEN).await.assert(201);
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
-    assert_eq!(again.json(), first.json(), "with what the end-user must send");
+    assert_eq!(again.json(), first.json(), "the replay contains the receiver and the SMS text");
     create("+990123456702").await.assert_problem(422, "idempotency_key_reused");
     assert_eq!(backend.list("").await.json()["page"]["total_elements"], 1);
 
@@ -293,15 +293,15 @@ async fn filters_return_matching_checks(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let matched = backend.create(json!({"phone_number": EVEN, "reference_id": "a_1%"})).await;
     backend.text(EVEN, &matched.receiver, &matched.body).await;
-    backend.ends_as(&matched.id, "COMPLETED").await;
+    backend.expect_status(&matched.id, "COMPLETED").await;
     world.advance(SignedDuration::from_secs(400));
     let differs = backend.create(json!({"phone_number": "+990123456701"})).await;
     backend.text("+990123456701", &differs.receiver, &differs.body).await;
-    backend.ends_as(&differs.id, "COMPLETED").await;
+    backend.expect_status(&differs.id, "COMPLETED").await;
     world.advance(SignedDuration::from_millis(1));
     let error = backend.create(json!({"phone_number": "+990123456799", "reference_id": "b"})).await;
     backend.text("+990123456799", &error.receiver, &error.body).await;
-    backend.ends_as(&error.id, "ERROR").await;
+    backend.expect_status(&error.id, "ERROR").await;
     world.advance(SignedDuration::from_millis(1));
     let expired = backend.create(json!({"phone_number": "+990123456702"})).await;
     world.advance(SignedDuration::from_secs(300));
@@ -386,7 +386,7 @@ async fn usage_counts_checks(world: World) {
     let check = backend.create(json!({"phone_number": EVEN})).await;
     backend.create(json!({"phone_number": "+990123456702"})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
-    backend.ends_as(&check.id, "COMPLETED").await;
+    backend.expect_status(&check.id, "COMPLETED").await;
     let path = format!("{}/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&group_by=day", world.acme.path());
     let usage = world.manage(Request::get(&path)).await.assert(200).json();
     let rows = usage.to_string();

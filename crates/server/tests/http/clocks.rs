@@ -9,10 +9,10 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_callback_signature::parse_date;
 use ringtrue_domain::id::uuid_v7;
 use ringtrue_engine::{
-    callback::signature::parse_date,
-    nodes::clock_skew,
+    node::clock_skew,
     ports::{Clock, Entropy, LastSeenDatabase, NodeId, SystemClock, SystemEntropy},
 };
 use ringtrue_server::wiring::RunningNode;
@@ -23,7 +23,7 @@ use crate::{
     database::Database,
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
-    world::{World, basic, is_token_accepted, send_to, soon},
+    world::{World, is_token_accepted, poll_with_timeout, send_to},
 };
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -99,7 +99,7 @@ async fn node_with_a_fast_clock_expires_and_retries_nothing_early() {
 
     receiver.respond_with([BROKEN]);
     backend.text(EVEN, &check.receiver, &check.body).await;
-    let ended = backend.ends_as(&check.id, "COMPLETED").await;
+    let ended = backend.expect_status(&check.id, "COMPLETED").await;
     assert!(ended["created_at"].as_str() <= ended["updated_at"].as_str(), "{ended}");
     let first = receiver.next().await;
     assert!(is_near(parse_date(first.header("date")).unwrap(), SystemClock.now()), "the signed date");
@@ -120,15 +120,13 @@ async fn node_with_a_slow_clock_expires_and_retries_on_time() {
     receiver.respond_with([BROKEN]);
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     advance(&world.node, SignedDuration::from_secs(301)).await;
-    let ended = backend.ends_as(&check.id, "EXPIRED").await;
+    poll_with_timeout("the node has the new time", async || backend.get(&check.id).await.json()["status"] == "EXPIRED")
+        .await;
+    let ended = backend.expect_status(&check.id, "EXPIRED").await;
     let updated_at: Timestamp = ended["updated_at"].as_str().unwrap().parse().unwrap();
     assert!(SystemClock.now() < updated_at, "{ended}");
     receiver.next().await;
-    let failed = async || {
-        let figures = world.node.engine.courier().metrics();
-        figures.in_flight == 0 && figures.attempts.values().sum::<u64>() == 1
-    };
-    soon("the first attempt has failed", failed).await;
+    world.wait_for_callback_results().await;
     advance(&world.node, SignedDuration::from_secs(10)).await;
     assert_eq!(receiver.next().await.header("x-service-callback-attempt"), "2");
     assert!(skew_metric(&world.node).await < -3500.0);
@@ -141,28 +139,28 @@ async fn expired_tokens_stay_invalid_when_the_clock_is_set_back() {
     let world = World::with_database_clock(Database::sqlite().await, Arc::clone(&machine) as _).await;
     let (expired, revoked) = (world.management_token().await, world.management_token().await);
     let revoke = Request::post("/oauth2/revoke")
-        .header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
+        .basic(&world.acme.client_id, &world.acme.client_secret)
         .form(&[("token", &revoked)]);
     world.send(revoke).await.assert(200);
     assert!(world.accepts_token(&expired).await && !world.accepts_token(&revoked).await);
 
     machine.set(2 * HOUR);
-    soon("the token has expired", async || !world.accepts_token(&expired).await).await;
+    poll_with_timeout("the token has expired", async || !world.accepts_token(&expired).await).await;
     let late = world.node.engine.clock().now();
-    soon("the time is recorded", async || {
+    poll_with_timeout("the time is recorded", async || {
         world.node.engine.store().database_time(Timestamp::UNIX_EPOCH).await.unwrap().latest_recorded >= late
     })
     .await;
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
 
     machine.set(SignedDuration::ZERO);
     tokio::time::sleep(SAMPLING_TIME).await;
     let restarted = world.node_with_database_clock(Arc::clone(&machine) as _).await;
     for node in [&world.node, &restarted] {
         assert!(late <= node.engine.clock().now());
-        assert!(clock_skew(node.engine.clock()) < -HOUR, "and the skew is known");
+        assert!(clock_skew(node.engine.clock()) < -HOUR, "the skew is measured");
         assert!(!is_token_accepted(node.address, &expired).await && !is_token_accepted(node.address, &revoked).await);
-        assert!(is_token_accepted(node.address, &world.management_token().await).await, "new tokens are good");
+        assert!(is_token_accepted(node.address, &world.management_token().await).await, "new tokens are valid");
     }
 }
 
@@ -174,6 +172,6 @@ async fn node_with_a_slow_clock_rejects_expired_tokens() {
     assert!(is_token_accepted(behind.address, &token).await);
     advance(&world.node, HOUR + SignedDuration::from_secs(1)).await;
     for node in [&world.node, &behind] {
-        soon("the token has expired", async || !is_token_accepted(node.address, &token).await).await;
+        poll_with_timeout("the token has expired", async || !is_token_accepted(node.address, &token).await).await;
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
 
 /// Paths of project and workspace credentials, with their scopes.
-async fn places(world: &World) -> [(String, Vec<&'static str>); 2] {
+async fn credential_paths(world: &World) -> [(String, Vec<&'static str>); 2] {
     let project = world.project("Shop", json!({})).await;
     [
         (format!("{}/credentials", world.acme.path()), vec!["management"]),
@@ -24,7 +24,7 @@ async fn places(world: &World) -> [(String, Vec<&'static str>); 2] {
 
 async fn secret_is_shown_once(world: World) {
     world.advance(SignedDuration::from_secs(5));
-    for (path, scopes) in places(&world).await {
+    for (path, scopes) in credential_paths(&world).await {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
         assert_eq!(created["scopes"], json!(scopes));
         assert_eq!(created["created_at"], "2026-01-01T00:00:05.000Z");
@@ -45,7 +45,7 @@ async fn secret_is_shown_once(world: World) {
 }
 
 async fn several_credentials_can_be_active(world: World) {
-    for (path, scopes) in places(&world).await {
+    for (path, scopes) in credential_paths(&world).await {
         let mut made = vec![];
         for _ in 0..12 {
             made.push(create(&world, &path, &json!({})).await.assert(201).json());
@@ -57,7 +57,7 @@ async fn several_credentials_can_be_active(world: World) {
         let secrets: BTreeSet<_> = made.iter().map(|credential| text(credential, "client_secret")).collect();
         assert_eq!((ids.len(), secrets.len()), (12, 12));
         let page = world.manage(Request::get(&format!("{path}?size=100"))).await.assert(200).json();
-        assert_eq!(page["page"]["total_elements"], 13, "the first one came with its owner");
+        assert_eq!(page["page"]["total_elements"], 13, "the owner was created with a credential");
         let listed: BTreeSet<_> =
             page["content"].as_array().unwrap().iter().map(|credential| text(credential, "client_id")).collect();
         assert!(listed.is_superset(&ids));
@@ -65,7 +65,7 @@ async fn several_credentials_can_be_active(world: World) {
 }
 
 async fn deleted_credential_returns_404(world: World) {
-    for (path, scopes) in places(&world).await {
+    for (path, scopes) in credential_paths(&world).await {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
         let (id, secret) = (text(&created, "client_id"), text(&created, "client_secret"));
         let one = format!("{path}/{id}");
@@ -93,7 +93,7 @@ async fn credential_can_delete_itself(world: World) {
 }
 
 async fn credential_can_have_an_expiry(world: World) {
-    for (path, scopes) in places(&world).await {
+    for (path, scopes) in credential_paths(&world).await {
         for (given, kept) in [
             ("2026-06-01T00:00:00.123Z", "2026-06-01T00:00:00.123Z"),
             ("2026-06-01T00:00:00Z", "2026-06-01T00:00:00.000Z"),
@@ -112,7 +112,7 @@ async fn credential_can_have_an_expiry(world: World) {
 }
 
 async fn expired_credential_is_still_listed(world: World) {
-    for (path, _) in places(&world).await {
+    for (path, _) in credential_paths(&world).await {
         let end = world.node.engine.clock().now() + SignedDuration::from_secs(1);
         let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
         world.advance(SignedDuration::from_secs(1));
@@ -123,7 +123,7 @@ async fn expired_credential_is_still_listed(world: World) {
 }
 
 async fn invalid_bodies_are_rejected(world: World) {
-    for (path, scopes) in places(&world).await {
+    for (path, scopes) in credential_paths(&world).await {
         let of_the_other = if scopes[0] == "management" { "sim_swap" } else { "management" };
         for (body, pointer) in [
             (json!({"scopes": []}), "/scopes"),
@@ -163,7 +163,11 @@ async fn credential_is_visible_under_its_owner_only(world: World) {
     ] {
         for request in [Request::get(&path), Request::delete(&path)] {
             let response = world.manage(request).await.assert_problem(403, "forbidden");
-            assert!(!response.detail().contains("another workspace"), "it is the same one: {}", response.detail());
+            assert!(
+                !response.detail().contains("another workspace"),
+                "both owners are in the same workspace: {}",
+                response.detail()
+            );
         }
     }
     world.token(&one.client_id, &one.client_secret, "sim_swap").await;

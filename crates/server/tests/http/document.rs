@@ -18,8 +18,24 @@ use crate::{
 fn every_route_is_documented_and_every_documented_route_exists() {
     let documented = CONTRACT.routes();
     let served: BTreeSet<(String, String)> =
-        http::public_routes().table().iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
+        http::public_routes().iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
     assert_eq!(documented, served);
+}
+
+#[test]
+fn idempotent_routes_are_documented() {
+    let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
+    let has_key = |operation: &Value| {
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+        parameters.any(|parameter| parameter["name"] == "Idempotency-Key")
+    };
+    let paths = document["paths"].as_object().unwrap().iter();
+    let documented: BTreeSet<&str> =
+        paths.filter(|(_, methods)| has_key(&methods["post"])).map(|(path, _)| path.as_str()).collect();
+    let routes = http::public_routes();
+    let declared: BTreeSet<&str> =
+        routes.iter().filter(|route| route.policy.is_idempotent).map(|route| route.path).collect();
+    assert_eq!(documented, declared);
 }
 
 #[test]
@@ -29,18 +45,18 @@ fn documented_error_codes_match_the_catalog() {
     assert_eq!(documented, catalogue);
 }
 
-/// Calls `look` with every member of every object and its path.
-fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, look: &mut impl FnMut(&[&'d str], &'d Value)) {
+/// Calls `visit` with every member of every object and its path.
+fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, visit: &mut impl FnMut(&[&'d str], &'d Value)) {
     match node {
         Value::Object(members) => {
             for (name, member) in members {
                 path.push(name);
-                look(path, member);
-                walk(member, path, look);
+                visit(path, member);
+                walk(member, path, visit);
                 path.pop();
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| walk(item, path, look)),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, path, visit)),
         _ => {}
     }
 }
@@ -48,13 +64,13 @@ fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, look: &mut impl FnMut(&[&'
 /// Generated clients must accept codes that a later release adds.
 #[test]
 fn extensible_sets_are_not_enums() {
-    const MAY_GROW: [&str; 9] =
+    const EXTENSIBLE: [&str; 9] =
         ["error_code", "error", "action", "product_id", "product_name", "scope", "scopes", "products", "product"];
     let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
     let (mut closed, mut open) = (vec![], 0);
     walk(&document, &mut vec![], &mut |path, member| {
         let (name, parents) = path.split_last().unwrap();
-        let is_of_code = parents.windows(2).any(|pair| pair[0] == "properties" && MAY_GROW.contains(&pair[1]));
+        let is_of_code = parents.windows(2).any(|pair| pair[0] == "properties" && EXTENSIBLE.contains(&pair[1]));
         let names_codes =
             parents.last().is_some_and(|parent| parent.ends_with("ErrorCode") || parent.ends_with("Scope"));
         open += usize::from(*name == "x-extensible-enum");

@@ -303,7 +303,7 @@ async fn product_requires_project_network_and_connector() {
     let world = three_operators().await;
     let backend = EligibilityClient::new(&world, "live").await;
     backend.number("+990123456700").await.assert_problem(400, "phone_number_invalid");
-    assert_eq!(products(backend.number(O2_NUMBER).await), [""; 0], "nothing is allowed yet");
+    assert_eq!(products(backend.number(O2_NUMBER).await), [""; 0], "no network is allowed yet");
     let everything = [("23410", &ALL[..]), ("23415", &ALL), ("27203", &ALL)];
     backend.allow(&everything).await;
     for (number, eligible) in [
@@ -332,15 +332,15 @@ async fn product_requires_project_network_and_connector() {
     }
     backend.number(UNASSIGNED_NUMBER).await.assert_problem(404, "subscriber_not_found");
     backend.number("+442071838750").await.assert_problem(404, "subscriber_not_found");
-    let unsure = backend.number(FAILING_SOURCE_NUMBER).await.assert_problem(503, "lookup_unavailable");
-    assert!(unsure.header("retry-after").is_some());
+    let unavailable = backend.number(FAILING_SOURCE_NUMBER).await.assert_problem(503, "lookup_unavailable");
+    assert!(unavailable.header("retry-after").is_some());
 
     backend.allow(&[("23410", &["discovery", "sim_swap"])]).await;
     assert_eq!(products(backend.number(O2_NUMBER).await), ["sim_swap", "discovery"]);
     assert_eq!(products(backend.number(PORTED_NUMBER).await), [""; 0]);
     let request = Request::patch(&backend.project.path).json(&json!({"products": ["eligibility", "sim_swap"]}));
     world.manage(request).await.assert(200);
-    assert_eq!(products(backend.number(O2_NUMBER).await), ["sim_swap"], "the others are switched off");
+    assert_eq!(products(backend.number(O2_NUMBER).await), ["sim_swap"], "other products are not enabled");
 }
 
 #[tokio::test]
@@ -379,7 +379,7 @@ async fn number_on_an_unconfigured_network_has_no_products(world: World) {
         (O2_NUMBER, json!({"country_code": "GB", "dialing_code": "44"})),
         (OTHER_NETWORK_NUMBER, json!({"network_id": "26201", "country_code": "DE", "dialing_code": "49"})),
     ] {
-        // The second time from the lookup cache.
+        // The second response uses the lookup cache.
         for _ in 0..2 {
             assert_eq!(backend.number(number).await.assert(200).json(), json!({"network": network, "products": []}));
         }

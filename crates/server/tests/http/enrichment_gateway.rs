@@ -5,15 +5,15 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
 };
 
+use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{io::AsyncWriteExt, net::UnixStream, time::sleep};
+use tokio::{io::AsyncWriteExt, net::UnixStream};
 
 use crate::{
-    client::{HttpResponse, Request, WAIT_LIMIT, parse, read_until_closed},
+    client::{HttpResponse, Request, parse, read_until_closed},
     header_enrichment::{finish_redirect, silent, world},
     silent_client::{DISCOVERY, SECURE_SNA},
     world::World,
@@ -42,11 +42,7 @@ impl Gateway {
             .spawn()
             .expect("nginx: `make test` installs it");
         let gateway = Gateway { folder, nginx };
-        let since = Instant::now();
-        while UnixStream::connect(gateway.socket("web")).await.is_err() {
-            assert!(since.elapsed() < WAIT_LIMIT, "nginx does not listen");
-            sleep(Duration::from_millis(20)).await;
-        }
+        poll_until("nginx listens", async || UnixStream::connect(gateway.socket("web")).await.is_ok()).await;
         gateway
     }
 

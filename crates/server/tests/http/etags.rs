@@ -34,15 +34,15 @@ async fn change_with_an_outdated_etag_is_rejected(world: World) {
             world.manage(Request::new(method, &path).json(body).header("If-Match", tag)).await
         };
         let before = etag(&read().await);
-        assert_eq!(etag(&read().await), before, "it stays while the resource does");
+        assert_eq!(etag(&read().await), before, "the tag of an unchanged resource is stable");
         for stale in ["\"x\"", "", "x", &format!("W/{before}")] {
             change(&changes[0], stale).await.assert_problem(412, "precondition_failed");
         }
-        assert_eq!(etag(&read().await), before, "{path}: what was refused changed nothing");
+        assert_eq!(etag(&read().await), before, "{path}: rejected requests have no effect");
         world.advance(SignedDuration::from_secs(1));
         let changed = etag(&change(&changes[0], &format!("\"x\", {before}")).await.assert(200));
         assert_ne!(changed, before);
-        assert_eq!(etag(&read().await), changed, "{path}: a change tells the new one");
+        assert_eq!(etag(&read().await), changed, "{path}: the change returns the new tag");
         change(&changes[1], &before).await.assert_problem(412, "precondition_failed");
         change(&changes[0], &before).await.assert_problem(412, "precondition_failed");
         change(&changes[1], "*").await.assert(200);
@@ -77,12 +77,12 @@ async fn credentials_show_their_last_use(world: World) {
     world.advance(SignedDuration::from_secs(90));
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
     world.token_request(&project.client_id, "wrong", "sim_swap").await.assert(401);
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
     assert_eq!(read().await.json()["last_used_at"], "2026-01-01T00:01:00.000Z");
 
     world.advance(SignedDuration::from_secs(100));
     world.send(Request::get("/v1/sim-swap-checks").bearer(&token)).await.assert(200);
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
     let used = read().await;
     assert_eq!(used.json()["last_used_at"], "2026-01-01T00:03:00.000Z");
     let listed = world.manage(Request::get(&format!("{}/credentials", project.path))).await.assert(200).json();

@@ -1,5 +1,6 @@
 //! Requests with invalid or ambiguous framing (RFC 9112) get a problem, and their connection closes.
 
+use ringtrue_server::config::BaseUrl;
 use serde_json::json;
 
 use crate::{
@@ -42,7 +43,7 @@ async fn request_must_have_exactly_one_host(world: World) {
         ("none", ""),
         ("two", "Host: a\r\nHost: b\r\n"),
         ("the same one twice", "Host: a\r\nHost: a\r\n"),
-        ("of this region and of the other", "Host: eu.example.com\r\nHost: us.example.com\r\n"),
+        ("both regions", "Host: eu.example.com\r\nHost: us.example.com\r\n"),
         ("a blank", "Host: a b\r\n"),
         ("empty", "Host:\r\n"),
         ("a path", "Host: a/b\r\n"),
@@ -66,13 +67,17 @@ async fn request_must_have_exactly_one_host(world: World) {
         parse(&client::send_raw(world.node.address, bytes.as_bytes()).await, false).status
     };
     let absolute = "GET http://eu.example.com/livez HTTP/1.1";
-    assert_eq!(get(absolute, "Host: us.example.com\r\n").await, 200, "the target counts");
+    assert_eq!(
+        get(absolute, "Host: us.example.com\r\n").await,
+        200,
+        "the target takes precedence over the Host header"
+    );
     assert_eq!(get("GET http://us.example.com/livez HTTP/1.1", "Host: eu.example.com\r\n").await, 421);
     assert_eq!(get("GET /livez HTTP/1.1", "Host: [::1]:8080\r\n").await, 200);
-    assert_eq!(get("GET /livez HTTP/1.0", "").await, 200, "as health probes ask");
+    assert_eq!(get("GET /livez HTTP/1.0", "").await, 200, "HTTP/1.0 health probes send no Host header");
     assert_eq!(get("GET /livez HTTP/1.0", "Host: a\r\nHost: b\r\n").await, 400);
     let metrics = client::send_raw(world.node.metrics_address.unwrap(), b"GET /livez HTTP/1.1\r\n\r\n").await;
-    assert_refused(&parse(&metrics, false), 400, "bad_request", "at the listener for metrics");
+    assert_refused(&parse(&metrics, false), 400, "bad_request", "metrics listener");
 }
 
 async fn chunked_is_the_only_supported_transfer_coding(world: World) {
@@ -141,7 +146,7 @@ async fn unparsable_request_gets_a_problem() {
         ("no target", b"GET HTTP/1.1\r\nHost: x\r\n\r\n"),
         ("another version", b"GET /livez HTTP/3.0\r\nHost: x\r\n\r\n"),
         ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-        ("a length that is none", b"POST /oauth2/token HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"),
+        ("an invalid length", b"POST /oauth2/token HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"),
         ("two lengths", b"POST /oauth2/token HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
     ] {
         assert_refused(&first_only(&world, bytes).await, 400, "bad_request", case);
@@ -163,7 +168,7 @@ async fn unparsable_request_gets_a_problem() {
 async fn hsts_is_sent_with_an_https_base_url() {
     for (base_url, expected) in [("https://eu.verify.example", Some("max-age=31536000")), ("http://127.0.0.1:1", None)]
     {
-        let world = World::configured(|config| config.base_url = Some(base_url.parse().unwrap())).await;
+        let world = World::configured(|config| config.base_url = Some(BaseUrl::parse(base_url).unwrap())).await;
         for request in [
             Request::get("/livez"),
             Request::get("/nowhere"),

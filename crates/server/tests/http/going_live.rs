@@ -104,7 +104,7 @@ async fn sandbox_checks_are_hidden_after_going_live(world: World) {
     let sandbox = ReverseSmsClient::sandbox(&world).await;
     let check = sandbox.create(json!({"phone_number": EVEN})).await;
     sandbox.text(EVEN, &check.receiver, &check.body).await;
-    sandbox.ends_as(&check.id, "COMPLETED").await;
+    sandbox.expect_status(&check.id, "COMPLETED").await;
     let live = go_live(&world, &sandbox.project).await;
     let token = world.token(&live.client_id, &live.client_secret, "reverse_sms").await;
     let live = ReverseSmsClient { world: &world, project: live, token };
@@ -130,7 +130,7 @@ async fn open_sandbox_reverse_sms_checks_do_not_complete_live(world: World) {
         checks.push(check.id);
     }
     let live = go_live(&world, &gone.project).await;
-    stays.ends_as(&checks[1], "COMPLETED").await;
+    stays.expect_status(&checks[1], "COMPLETED").await;
     let token = world.token(&live.client_id, &live.client_secret, "reverse_sms").await;
     let live = ReverseSmsClient { world: &world, project: live, token };
     live.get(&checks[0]).await.assert_problem(404, "check_not_found");

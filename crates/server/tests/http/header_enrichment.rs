@@ -51,7 +51,7 @@ pub async fn silent(world: &World, path: Path) -> SilentClient<'_> {
 }
 
 /// Response to a device at an address.
-async fn asked(from: &str, to: SocketAddr, request: &Request) -> HttpResponse {
+async fn send_from(from: &str, to: SocketAddr, request: &Request) -> HttpResponse {
     let mut stream = connect(from, to).await;
     stream.write_all(&request.bytes(to)).await.unwrap();
     parse(&read_until_closed(&mut stream).await, false)
@@ -62,7 +62,7 @@ async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, S
     let created = silent.post(body).await.assert(201).json();
     let node = &silent.world.node;
     let target = created["url"].as_str().unwrap().strip_prefix(&node.base_url).unwrap();
-    let response = asked(DEVICE, node.address, &Request::get(target)).await.assert(302);
+    let response = send_from(DEVICE, node.address, &Request::get(target)).await.assert(302);
     let origin = format!("http://{}", node.enrichment_address.unwrap());
     let target = response.header("location").unwrap().strip_prefix(&origin).unwrap().to_owned();
     assert!(target.starts_with("/he/legacy/"), "{target}");
@@ -72,7 +72,7 @@ async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, S
 /// Response to the device at the end of the chain.
 pub async fn finish_redirect(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
     let request = headers.iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
-    asked(from, world.node.enrichment_address.unwrap(), &request).await.json()
+    send_from(from, world.node.enrichment_address.unwrap(), &request).await.json()
 }
 
 #[tokio::test]

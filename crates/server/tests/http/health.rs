@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::{
-    client::{self, Request},
+    client::{self, Request, token_request},
     on_both_stores,
     sim_swap::SimSwapClient,
-    world::{World, token_request},
+    world::World,
 };
 
 async fn serving_node_is_alive_and_ready(world: World) {
@@ -64,7 +64,7 @@ async fn metrics_count_checks_by_product() {
     let world = World::sqlite().await;
     let bank = SimSwapClient::sandbox(&world).await;
     for number in ["+990123456700", "+990123456702", "+990123456701", "+990123456799"] {
-        bank.ask(number).await.assert(201);
+        bank.create(number).await.assert(201);
     }
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     for line in [

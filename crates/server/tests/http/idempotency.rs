@@ -1,6 +1,7 @@
 //! `Idempotency-Key`.
 
 use jiff::SignedDuration;
+use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
@@ -9,7 +10,7 @@ use crate::{
     on_both_stores,
     routes::{self, Ids, Tokens},
     scripted_sim_swap::ScriptedSimSwap,
-    world::{World, eventually, send_to},
+    world::{World, send_to},
 };
 
 /// Every create replays the first response byte for byte, including the secret.
@@ -33,7 +34,7 @@ async fn repeated_request_gets_the_first_response(world: World) {
         }
     }
     let projects = world.manage(Request::get(&format!("{}/projects", world.acme.path()))).await.json();
-    assert_eq!(projects["page"]["total_elements"], 2, "one by hand, one by the route");
+    assert_eq!(projects["page"]["total_elements"], 2, "one project of the test and one of the route");
 }
 
 async fn different_request_with_the_same_key_returns_422(world: World) {
@@ -141,20 +142,20 @@ async fn keys_are_scoped_to_the_project(world: World) {
 async fn unauthorized_management_requests_use_no_keys(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
-    let (owner, stranger) =
+    let (owner, other_tenant) =
         (world.management_token().await, world.management_token_of(&world.another_tenant().await).await);
     for (number, route) in routes::managed().filter(|route| route.method == "POST").enumerate() {
         let request = route.request(&ids).header("Idempotency-Key", format!("key-{number}"));
-        let ask_as_stranger = async || {
-            let response = world.send(request.clone().bearer(&stranger)).await.assert_problem(403, "forbidden");
+        let send_as_other_tenant = async || {
+            let response = world.send(request.clone().bearer(&other_tenant)).await.assert_problem(403, "forbidden");
             assert_eq!(response.header("idempotent-replayed"), None);
             response.body
         };
-        let before = ask_as_stranger().await;
+        let before = send_as_other_tenant().await;
         let first = world.send(request.clone().bearer(&owner)).await.assert(201);
         assert_eq!(first.header("idempotent-replayed"), None, "the unauthorized request claimed the key of {route:?}");
-        assert_eq!(ask_as_stranger().await, before, "the response shows that the key exists");
-        let other_body = request.clone().body("application/json", "[]").bearer(&stranger);
+        assert_eq!(send_as_other_tenant().await, before, "the response shows that the key exists");
+        let other_body = request.clone().body("application/json", "[]").bearer(&other_tenant);
         assert_eq!(world.send(other_body).await.assert_problem(403, "forbidden").body, before);
         let again = world.send(request.bearer(&owner)).await.assert(201);
         assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
@@ -166,12 +167,12 @@ async fn unauthorized_product_requests_use_no_keys(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let theirs = world.project_of(&world.another_tenant().await, "Shop", json!({})).await;
-    let [owner, stranger] = [Tokens::of(&world, &project).await, Tokens::of(&world, &theirs).await];
+    let [owner, other_project] = [Tokens::of(&world, &project).await, Tokens::of(&world, &theirs).await];
     for route in routes::checks() {
         let request = Request::post(route.template).json(&route.good_body()).header("Idempotency-Key", route.scope());
         let create =
             async |tokens: &Tokens| world.send(request.clone().bearer(tokens.for_route(route))).await.assert(201);
-        let [own, foreign] = [create(&owner).await, create(&stranger).await];
+        let [own, foreign] = [create(&owner).await, create(&other_project).await];
         assert_eq!(foreign.header("idempotent-replayed"), None, "{route:?}");
         assert_ne!(own.json()["check_id"], foreign.json()["check_id"]);
         if route.scope() == "sim_swap" {
@@ -182,7 +183,7 @@ async fn unauthorized_product_requests_use_no_keys(world: World) {
         let resend = Request::post(&format!("{}/{id}/callback-resends", route.template));
         let key = format!("resend-{}", route.scope());
         for key in [&key, route.scope()] {
-            let resend = resend.clone().header("Idempotency-Key", key).bearer(stranger.for_route(route));
+            let resend = resend.clone().header("Idempotency-Key", key).bearer(other_project.for_route(route));
             world.send(resend).await.assert_problem(403, "forbidden");
         }
         let resend = resend.header("Idempotency-Key", &key).bearer(owner.for_route(route));
@@ -199,7 +200,7 @@ async fn key_can_be_reused_after_a_day(world: World) {
     world.advance(SignedDuration::from_hours(24) - SignedDuration::from_millis(1));
     assert_eq!(create().await.body, first.body);
     world.advance(SignedDuration::from_millis(1));
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
     let second = create().await;
     assert_eq!(second.header("idempotent-replayed"), None);
     assert_ne!(second.body, first.body);
@@ -284,7 +285,7 @@ async fn stored_response_is_encrypted(world: World) {
         "the secret is in the database"
     );
     assert!(!found(&dump, "my-very-own-key"), "the key is in the database");
-    assert!(found(&dump, &id), "while the client id is: the search finds what is there");
+    assert!(found(&dump, &id), "the client id is in the database: the search works");
 }
 
 /// The request is processed once even if the client disconnects.
@@ -296,14 +297,14 @@ async fn disconnected_client_can_repeat_its_request(world: World) {
         let mut stream = TcpStream::connect(world.node.address).await.unwrap();
         stream.write_all(&request.bytes(world.node.address)).await.unwrap();
     }
-    let ask = async || match world.send(request.clone()).await {
+    let is_created = async || match world.send(request.clone()).await {
         HttpResponse { status: 201, .. } => true,
         response => {
             response.assert_problem(409, "idempotency_in_progress");
             false
         }
     };
-    eventually("the response is there", ask).await;
+    poll_until("the project is created", is_created).await;
     assert_eq!(world.manage(Request::get(&projects)).await.json()["page"]["total_elements"], 1);
 }
 

@@ -86,7 +86,7 @@ async fn webhook_with_the_secret_concludes_a_check() {
     let wrong = SECRET.replace('9', "8");
     for path in [KANNEL, &format!("{KANNEL}/{wrong}"), &format!("{KANNEL}/kannel"), &format!("{TWILIO}/{SECRET}")] {
         let refused = call(&world, kannel(path, "447700900123", &check)).await.assert(403);
-        assert!(refused.body.is_empty(), "the response reveals nothing");
+        assert!(refused.body.is_empty(), "the response has no body");
     }
     let put = Request { method: "PUT".to_owned(), ..kannel(&good, "447700900123", &check) };
     call(&world, put).await.assert(405);
@@ -147,7 +147,7 @@ async fn code_from_an_unattributed_sender_fails_the_check() {
             Request { target: sms.target.replace("id=1", &format!("id={id}")), ..sms }
         };
         call(&world, sms(&without_code, &format!("{id}0"))).await.assert(200);
-        assert_eq!(status(&backend, &check).await, "ACCEPTED", "nothing changes without a right code");
+        assert_eq!(status(&backend, &check).await, "ACCEPTED", "an SMS without the code has no effect");
         call(&world, sms(&check, &format!("{id}1"))).await.assert(200);
         let ended = backend.get(&check.id).await.assert(200).json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("internal_error")), "{from}");

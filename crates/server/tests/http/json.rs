@@ -66,12 +66,12 @@ async fn invalid_documents_are_rejected_everywhere(world: World) {
     let before = world.manage(Request::get(&events)).await.assert(200).json();
     let tokens = Tokens::of(&world, &project).await;
     for route in routes::with_body() {
-        for (case, body, told) in broken() {
+        for (case, body, expected_detail) in broken() {
             let request = Request::new(route.method, &routes::fill(route.template, &ids));
             let request = request.bearer(tokens.for_route(route)).body("application/json", body);
             let response = world.send(request).await;
             assert_eq!((response.status, response.code().as_str()), (400, "bad_request"), "{case} at {route:?}");
-            assert!(response.detail().starts_with(told), "{case} at {route:?}: {}", response.detail());
+            assert!(response.detail().starts_with(expected_detail), "{case} at {route:?}: {}", response.detail());
         }
     }
     assert_eq!(world.manage(Request::get(&events)).await.assert(200).json(), before);

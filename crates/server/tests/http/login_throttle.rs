@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 use ringtrue_server::config::Config;
 
 use crate::{
-    client::{HttpResponse, Request},
+    client::{HttpResponse, Request, token_request},
     on_both_stores,
-    world::{World, send_to, token_request},
+    world::{World, send_to},
 };
 
 /// Ten wrong secrets in a minute return 401, further ones 429. The right one is always accepted.
@@ -52,7 +52,7 @@ async fn login_throttle_ends_after_retry_after() {
 async fn unknown_client_is_throttled_like_a_known_one() {
     let world = World::sqlite().await;
     for guess in 0..12 {
-        let response = world.token_request("prj_nobody", &format!("guess-{guess}"), "sim_swap").await;
+        let response = world.token_request("prj_unknown", &format!("guess-{guess}"), "sim_swap").await;
         assert_eq!(response.status, if guess < 10 { 401 } else { 429 });
     }
     world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
@@ -81,10 +81,10 @@ async fn failed_logins_are_counted_by_address() {
     assert_eq!(from("203.0.113.66", "wrong").await, 429);
     assert_eq!(from("203.0.113.66", secret).await, 200);
     assert_eq!(from("203.0.113.7", secret).await, 200);
-    assert_eq!(from("203.0.113.66, 203.0.113.7", "wrong").await, 401, "the nearest is believed");
-    assert_eq!(from("203.0.113.7, 203.0.113.66", "wrong").await, 429, "what stands before it is not");
-    assert_eq!(from("203.0.113.7, 203.0.113.66, 127.0.0.9", "wrong").await, 429, "proxies are passed over");
-    assert_eq!(from("::ffff:203.0.113.66", "wrong").await, 429, "the same address in another spelling");
+    assert_eq!(from("203.0.113.66, 203.0.113.7", "wrong").await, 401, "the last address is used");
+    assert_eq!(from("203.0.113.7, 203.0.113.66", "wrong").await, 429, "earlier addresses are ignored");
+    assert_eq!(from("203.0.113.7, 203.0.113.66, 127.0.0.9", "wrong").await, 429, "trusted proxies are skipped");
+    assert_eq!(from("::ffff:203.0.113.66", "wrong").await, 429, "the same address in IPv6 notation");
     assert_eq!(from("2001:db8:1:2::1", "wrong").await, 401);
 }
 
@@ -152,7 +152,7 @@ async fn forged_forwarded_address_is_ignored() {
 /// Two nodes together admit no more failed logins than one.
 async fn nodes_share_the_login_throttle(world: World) {
     let second = world.second_node().await;
-    world.node.engine.send_heartbeat().await.unwrap();
+    world.node.engine.node.send_heartbeat().await.unwrap();
     let mut answered = 0;
     for guess in 0..60 {
         let request = token_request(&world.acme.client_id, "wrong", "management");
@@ -171,7 +171,7 @@ fn behind_a_proxy(config: &mut Config) {
 /// Value of `Retry-After`.
 #[track_caller]
 fn throttled(response: &HttpResponse) -> i64 {
-    let seconds = response.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
+    let seconds = response.header("retry-after").expect("Retry-After").parse().expect("whole seconds");
     assert!((1..=60).contains(&seconds), "{seconds}");
     assert_eq!(response.json()["error"], "too_many_requests");
     seconds

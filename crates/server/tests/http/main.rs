@@ -2,7 +2,7 @@
 //!
 //! All responses are validated against the OpenAPI document. Tests that use the database run on SQLite and PostgreSQL.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what should not be, ends the test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod address_tables;
 mod allowed_networks;
@@ -14,12 +14,10 @@ mod callback_resends;
 mod callback_urls;
 mod callbacks;
 mod checks;
-mod client;
 mod clocks;
 mod console;
 mod contract;
 mod credentials;
-mod database;
 mod document;
 mod eligibility;
 mod enrichment_gateway;
@@ -47,7 +45,6 @@ mod proxy_protocol;
 mod race;
 mod random_input;
 mod rate_limits;
-mod receiver;
 mod regions;
 mod responses;
 mod restores;
@@ -76,6 +73,8 @@ mod token_invalidation;
 mod usage;
 mod workspaces;
 mod world;
+
+use ringtrue_test_support::{callback_receiver as receiver, database, http_client as client};
 
 /// Runs tests that take a `World` on both stores.
 macro_rules! on_both_stores {

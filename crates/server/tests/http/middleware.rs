@@ -24,14 +24,14 @@ async fn unsupported_methods_return_405_on_every_path() {
     let token = world.management_token().await;
     for template in routes::templates() {
         let path = fill(template, &ids);
-        let there_are = routes::methods_of(template);
-        for method in METHODS.into_iter().filter(|method| !there_are.contains(method)) {
+        let supported = routes::methods_of(template);
+        for method in METHODS.into_iter().filter(|method| !supported.contains(method)) {
             for request in [Request::new(method, &path), Request::new(method, &path).bearer(&token)] {
                 let response = world.send(request).await;
                 assert_eq!(response.status, 405, "{method} {template}");
                 assert!(method == "HEAD" || response.code() == "method_not_allowed");
                 let allowed: BTreeSet<_> = response.header("allow").unwrap().split(',').map(str::trim).collect();
-                assert_eq!(allowed, there_are.iter().copied().collect(), "{method} {template}");
+                assert_eq!(allowed, supported.iter().copied().collect(), "{method} {template}");
             }
         }
     }
@@ -67,9 +67,9 @@ async fn head_returns_get_without_a_body() {
             let (get, head) = (world.send(of("GET")).await, world.send(of("HEAD")).await);
             assert_eq!((head.status, head.body.as_slice()), (get.status, &b""[..]), "{path}");
             let stable = |headers: &[(String, String)]| -> Vec<(String, String)> {
-                let varies = ["date", "x-ratelimit-remaining"];
+                let varying_headers = ["date", "x-ratelimit-remaining"];
                 let mut kept = headers.to_vec();
-                kept.retain(|(name, _)| !varies.contains(&name.to_ascii_lowercase().as_str()));
+                kept.retain(|(name, _)| !varying_headers.contains(&name.to_ascii_lowercase().as_str()));
                 kept.sort();
                 kept
             };
@@ -165,8 +165,8 @@ async fn invalid_bytes_in_path_parameters_return_400(world: World) {
     let manager = world.management_token().await;
     let token = async |scope: &str| world.token(&project.client_id, &project.client_secret, scope).await;
     let (eligibility, reverse_sms) = (token("eligibility").await, token("reverse_sms").await);
-    let (secure_sna, stranger) = (token("secure_sna").await, world.another_tenant().await);
-    let stranger = world.management_token_of(&stranger).await;
+    let (secure_sna, other_tenant) = (token("secure_sna").await, world.another_tenant().await);
+    let other_token = world.management_token_of(&other_tenant).await;
     let workspace = world.acme.path();
     for odd in ["a%00", "%00", "a%2Fb", "%2f", "%FF", "%C3%28", "a%2F..%2Fb", "%ED%A0%80"] {
         for (path, token, code) in [
@@ -190,7 +190,7 @@ async fn invalid_bytes_in_path_parameters_return_400(world: World) {
         let scope = world.send(Request::get(&format!("{workspace}/projects/{odd}")).bearer(&reverse_sms)).await;
         scope.assert_problem(403, "forbidden");
     }
-    let theirs = world.send(Request::get(&format!("{workspace}/projects")).bearer(&stranger)).await;
+    let theirs = world.send(Request::get(&format!("{workspace}/projects")).bearer(&other_token)).await;
     theirs.assert_problem(403, "forbidden");
 }
 
@@ -202,21 +202,21 @@ async fn connection_serves_many_requests() {
     let world = World::sqlite().await;
     let token = world.management_token().await;
     let projects = format!("{}/projects", world.acme.path());
-    let ask = |id: &str, request: Request| {
+    let to_bytes = |id: &str, request: Request| {
         let last = id == "last";
         let request =
             request.header("X-Request-Id", id).header("Connection", if last { "close" } else { "keep-alive" });
         request.bytes(world.node.address)
     };
-    let together = [
-        ask("first", Request::get("/livez")),
-        ask("second", Request::post(&projects).bearer(&token).json(&json!({"name": "Shop"}))),
-        ask("third", Request::get("/nowhere")),
-        ask("fourth", Request::new("HEAD", "/livez")),
-        ask("last", Request::get(&projects).bearer(&token)),
+    let pipelined = [
+        to_bytes("first", Request::get("/livez")),
+        to_bytes("second", Request::post(&projects).bearer(&token).json(&json!({"name": "Shop"}))),
+        to_bytes("third", Request::get("/nowhere")),
+        to_bytes("fourth", Request::new("HEAD", "/livez")),
+        to_bytes("last", Request::get(&projects).bearer(&token)),
     ]
     .concat();
-    let responses = String::from_utf8(client::send_raw(world.node.address, &together).await).unwrap();
+    let responses = String::from_utf8(client::send_raw(world.node.address, &pipelined).await).unwrap();
     let ids: Vec<_> = responses
         .lines()
         .filter_map(|line| line.to_lowercase().strip_prefix("x-request-id: ").map(str::to_owned))

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use jiff::SignedDuration;
+use ringtrue_test_support::WAIT_LIMIT;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,7 +15,6 @@ use tokio::{
 };
 
 use crate::{
-    client::WAIT_LIMIT,
     scripted_operator::{GOOD_CODE, NAME, ScriptedOperator},
     silent_client::{BOTH, DISCOVERY, SECURE_SNA, SilentClient},
     world::World,
@@ -55,7 +55,7 @@ impl MinimalClient {
             if !(300..400).contains(&reply.status) {
                 return reply;
             }
-            let location = reply.location.expect("a `Location:` written like this");
+            let location = reply.location.expect("a title-case `Location:` header");
             url = if location.starts_with("http") { location } else { format!("{}{location}", origin(&url)) };
         }
         panic!("too many redirects: {:?}", self.hops);
@@ -115,12 +115,12 @@ async fn read(stream: &mut TcpStream) -> Reply {
         let count = stream.read(&mut buffer).await.expect("readable");
         assert_ne!(count, 0, "the response ends too early: {text}");
         text.push_str(std::str::from_utf8(&buffer[..count]).expect("ASCII"));
-        assert!(text.len() <= 4 * 1024, "more than a small client reads");
+        assert!(text.len() <= 4 * 1024, "the response exceeds 4 KiB");
     }
 }
 
 /// An operator in two steps: the first sets a cookie, the second requires it.
-#[expect(clippy::disallowed_methods, reason = "it ends with the test")]
+#[expect(clippy::disallowed_methods, reason = "the task ends with the test")]
 async fn operator(back_to: String) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

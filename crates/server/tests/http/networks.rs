@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, fs};
 use anyhow::anyhow;
 use ringtrue_sandbox::smsc::{DeliveryOutcome, Sms, Smsc, SmscConfig};
 use ringtrue_server::config::{self, Config, Environment};
+use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 
 use crate::{
     client::{HttpResponse, Request},
     database::Database,
     reverse_sms::ReverseSmsClient,
-    world::{World, eventually},
+    world::World,
 };
 
 pub const SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
@@ -67,10 +68,10 @@ pub async fn world_with(settings: &str) -> World {
 }
 
 pub async fn world_on(database: Database, settings: &str) -> World {
-    let wanted = configured(settings);
+    let parsed = configured(settings);
     World::with(database, |config| {
-        (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
-        config.ip_routing = wanted.ip_routing;
+        (config.ingress, config.networks, config.connectors) = (parsed.ingress, parsed.networks, parsed.connectors);
+        config.ip_routing = parsed.ip_routing;
         config.callbacks.allow_http = true;
     })
     .await
@@ -90,12 +91,12 @@ async fn allow(backend: &ReverseSmsClient<'_>, networks: &[&str], product: &str)
     backend.world.manage(request.json(&json!({"networks": networks}))).await.assert(200);
 }
 
-async fn ask(backend: &ReverseSmsClient<'_>, number: &str) -> HttpResponse {
+async fn create(backend: &ReverseSmsClient<'_>, number: &str) -> HttpResponse {
     backend.post(json!({"phone_number": number})).await
 }
 
 async fn receiver(backend: &ReverseSmsClient<'_>, number: &str) -> String {
-    ask(backend, number).await.assert(201).json()["receiver_phone_number"].as_str().unwrap().to_owned()
+    create(backend, number).await.assert(201).json()["receiver_phone_number"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -103,26 +104,26 @@ async fn authorization_checks_run_in_order() {
     let world = world_with(THREE).await;
     let backend = live(&world, &[]).await;
     let (unknown, known) = ("+4915112345678", "+447700900123");
-    ask(&backend, "+4477").await.assert_problem(400, "phone_number_invalid");
-    ask(&backend, unknown).await.assert_problem(400, "mno_not_supported");
-    ask(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
-    ask(&backend, known).await.assert_problem(403, "forbidden");
+    create(&backend, "+4477").await.assert_problem(400, "phone_number_invalid");
+    create(&backend, unknown).await.assert_problem(400, "mno_not_supported");
+    create(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
+    create(&backend, known).await.assert_problem(403, "forbidden");
 
     allow(&backend, &["23410"], "sim_swap").await;
-    ask(&backend, known).await.assert_problem(403, "forbidden");
+    create(&backend, known).await.assert_problem(403, "forbidden");
     allow(&backend, &["23415"], "reverse_sms").await;
-    ask(&backend, known).await.assert_problem(403, "forbidden");
+    create(&backend, known).await.assert_problem(403, "forbidden");
     allow(&backend, &["23410"], "reverse_sms").await;
-    ask(&backend, known).await.assert(201);
-    ask(&backend, "+447702900123").await.assert_problem(403, "forbidden");
-    ask(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
-    ask(&backend, unknown).await.assert_problem(400, "mno_not_supported");
+    create(&backend, known).await.assert(201);
+    create(&backend, "+447702900123").await.assert_problem(403, "forbidden");
+    create(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
+    create(&backend, unknown).await.assert_problem(400, "mno_not_supported");
 
     // Allowed networks can be removed, and do not affect other projects.
     allow(&backend, &[], "reverse_sms").await;
-    ask(&backend, known).await.assert_problem(403, "forbidden");
+    create(&backend, known).await.assert_problem(403, "forbidden");
     let found = backend.list("?search=network_id==23410").await.assert(200).json();
-    assert_eq!(found["page"]["total_elements"], 1, "what was refused has left nothing");
+    assert_eq!(found["page"]["total_elements"], 1, "rejected requests are not stored");
 }
 
 #[tokio::test]
@@ -134,10 +135,10 @@ async fn receivers_are_taken_from_the_nearest_pool_in_turn() {
         own.push(receiver(&backend, &format!("+44770090012{last}")).await);
     }
     assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), 2, "{own:?}");
-    assert!(own[0] != own[1] && own[0] == own[2] && own[1] == own[3], "in turn: {own:?}");
+    assert!(own[0] != own[1] && own[0] == own[2] && own[1] == own[3], "receivers alternate: {own:?}");
     assert!(own.iter().all(|number| ["+447700900001", "+447700900002"].contains(&number.as_str())));
-    assert_eq!(receiver(&backend, "+447702900123").await, "+447700900003", "its country's");
-    assert_eq!(receiver(&backend, "+353851234567").await, "+12015550123", "everybody's");
+    assert_eq!(receiver(&backend, "+447702900123").await, "+447700900003", "receiver of the country");
+    assert_eq!(receiver(&backend, "+353851234567").await, "+12015550123", "default receiver");
 }
 
 /// One operator by SMPP with national numbers behind a webhook, and another by SMPP only.
@@ -181,7 +182,7 @@ fn linked(smsc: &Smsc, more: &str) -> String {
     )
 }
 
-async fn centre() -> Smsc {
+async fn start_smsc() -> Smsc {
     Smsc::start(SmscConfig::default()).await.unwrap()
 }
 
@@ -196,47 +197,48 @@ fn numbers(prefix: &str) -> impl FnMut() -> String {
 
 #[tokio::test]
 async fn receivers_without_a_bound_connector_are_not_assigned() {
-    let smsc = centre().await;
+    let smsc = start_smsc().await;
     let world = world_with(&linked(&smsc, r#"receivers = ["+447700900003"]"#)).await;
     let backend = live(&world, &["23410", "27203"]).await;
     let (mut british, mut irish) = (numbers("+447700"), numbers("+353851"));
     smsc.observer().wait_until(|counts| counts.binds == 1).await;
     // Before the first bind the receiver may have been unavailable for a moment.
-    eventually("the link is used", async || receiver(&backend, &british()).await == "+447700900001").await;
+    poll_until("the bound receiver is assigned", async || receiver(&backend, &british()).await == "+447700900001")
+        .await;
     assert_eq!(receiver(&backend, &irish()).await, "+353851234500");
 
     smsc.set_refuse_binds(true);
     smsc.drop_connections();
-    eventually("the next pool is used", async || receiver(&backend, &british()).await == "+447700900003").await;
-    ask(&backend, &irish()).await.assert_problem(400, "mno_not_supported");
+    poll_until("the next pool is used", async || receiver(&backend, &british()).await == "+447700900003").await;
+    create(&backend, &irish()).await.assert_problem(400, "mno_not_supported");
 
     smsc.set_refuse_binds(false);
-    eventually("the link is back", async || receiver(&backend, &british()).await == "+447700900001").await;
+    poll_until("the connector is bound again", async || receiver(&backend, &british()).await == "+447700900001").await;
     assert_eq!(receiver(&backend, &irish()).await, "+353851234500");
 }
 
 #[tokio::test]
 async fn receiver_of_two_connectors_is_available_while_one_is_bound() {
-    let smsc = centre().await;
+    let smsc = start_smsc().await;
     smsc.set_refuse_binds(true);
     let world = world_with(&linked(&smsc, r#"receivers = ["+447700900001", "+447700900003"]"#)).await;
     let backend = live(&world, &["23410", "27203"]).await;
     let mut irish = numbers("+353851");
-    eventually("the link is given up", async || ask(&backend, &irish()).await.status == 400).await;
+    poll_until("the connector is down", async || create(&backend, &irish()).await.status == 400).await;
     assert_eq!(receiver(&backend, "+447700900123").await, "+447700900001");
 }
 
 #[tokio::test]
 async fn reload_adds_a_network_and_keeps_the_bind() {
-    let smsc = centre().await;
+    let smsc = start_smsc().await;
     let settings = linked(&smsc, r#"receivers = ["+447700900003"]"#).replace("grace = \"0s\"", "grace = \"1m\"");
     let world = world_with(&settings).await;
     let backend = live(&world, &["23410"]).await;
     smsc.observer().wait_until(|counts| counts.binds == 1).await;
     let check = backend.create(json!({"phone_number": "+447700900123"})).await;
-    ask(&backend, "+447702900123").await.assert_problem(400, "mno_not_supported");
+    create(&backend, "+447702900123").await.assert_problem(400, "mno_not_supported");
 
-    // A dropped bind would not come back.
+    // A dropped bind could not be restored.
     smsc.set_refuse_binds(true);
     let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
     world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;
@@ -244,16 +246,16 @@ async fn reload_adds_a_network_and_keeps_the_bind() {
     assert_eq!(receiver(&backend, "+447702900123").await, "+447700900003");
     let sent = smsc.send(Sms::new("+447700900123", check.receiver.as_str(), check.body.as_str())).unwrap();
     assert_eq!(sent.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true);
     assert_eq!((smsc.counts().binds, smsc.counts().binds_rejected), (1, 0));
 
     // An invalid configuration changes nothing.
-    world.node.reload(Err(anyhow!("it cannot be read"))).await;
+    world.node.reload(Err(anyhow!("unreadable"))).await;
     assert_eq!(receiver(&backend, "+447702900124").await, "+447700900003");
     assert_eq!((smsc.counts().binds, smsc.counts().binds_rejected), (1, 0));
 
     // Changed settings replace the connector.
     world.node.reload(Ok(configured(&settings.replace("grace = \"1m\"", "grace = \"2m\"")))).await;
-    ask(&backend, "+447702900125").await.assert_problem(400, "mno_not_supported");
+    create(&backend, "+447702900125").await.assert_problem(400, "mno_not_supported");
     smsc.observer().wait_until(|counts| counts.binds == 0 && counts.binds_rejected > 0).await;
 }

@@ -1,12 +1,13 @@
 //! Several nodes on one database: changes propagate to all.
 
 use ringtrue_domain::tenancy::RateLimits;
+use ringtrue_test_support::poll_until;
 use serde_json::json;
 
 use crate::{
-    client::Request,
+    client::{Request, token_request},
     on_both_stores,
-    world::{World, eventually, is_token_accepted, send_to, token_request},
+    world::{World, is_token_accepted, send_to},
 };
 
 async fn reads_are_consistent_across_nodes(world: World) {
@@ -24,42 +25,42 @@ async fn new_client_works_on_all_nodes(world: World) {
     let second = world.second_node().await;
     let project = world.project("Shop", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-    eventually("the token is accepted", async || is_token_accepted(second.address, &token).await).await;
+    poll_until("the token is accepted", async || is_token_accepted(second.address, &token).await).await;
     let there = send_to(second.address, token_request(&project.client_id, &project.client_secret, "sim_swap")).await;
     let token = there.assert(200).json()["access_token"].as_str().unwrap().to_owned();
-    assert!(world.accepts_token(&token).await, "and its tokens are good here");
+    assert!(world.accepts_token(&token).await, "tokens of the second node are valid");
 }
 
 async fn removed_product_is_rejected_on_all_nodes(world: World) {
     let second = world.second_node().await;
     let project = world.project("Shop", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-    eventually("known there", async || is_token_accepted(second.address, &token).await).await;
+    poll_until("the second node accepts the token", async || is_token_accepted(second.address, &token).await).await;
     world.manage(Request::patch(&project.path).json(&json!({"products": ["reverse_sms"]}))).await.assert(200);
     let refused = async || {
         let request = token_request(&project.client_id, &project.client_secret, "sim_swap");
         send_to(second.address, request).await.status == 400
     };
-    eventually("no more tokens for it", refused).await;
+    poll_until("token requests are rejected", refused).await;
 }
 
 async fn workspace_limit_reaches_all_nodes(world: World) {
     let second = world.second_node().await;
     let token = world.management_token().await;
     let limits = RateLimits { management: Some(12_345), ..RateLimits::default() };
-    world.node.engine.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
-    let told = async || {
+    world.node.engine.management.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    let has_limit = async || {
         let response = send_to(second.address, Request::get("/v1/management/workspaces").bearer(&token)).await;
         response.header("x-ratelimit-limit") == Some("12345")
     };
-    eventually("the other node has the limit", told).await;
+    poll_until("the other node has the limit", has_limit).await;
 }
 
 async fn new_node_loads_the_whole_control_plane(world: World) {
     let project = world.project("Shop", json!({})).await;
     let (alive, dead) = (world.management_token().await, world.management_token().await);
     let revoke = Request::post("/oauth2/revoke")
-        .header("Authorization", crate::world::basic(&world.acme.client_id, &world.acme.client_secret))
+        .basic(&world.acme.client_id, &world.acme.client_secret)
         .form(&[("token", &dead)]);
     world.send(revoke).await.assert(200);
     let late = world.second_node().await;

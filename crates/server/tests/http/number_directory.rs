@@ -19,7 +19,7 @@ use crate::{
 const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";
-const NOBODYS: &str = "+447700900199";
+const UNKNOWN_NUMBER: &str = "+447700900199";
 /// Matches no prefix.
 const FOREIGN: &str = "+4915112345678";
 
@@ -75,17 +75,17 @@ async fn network_and_products(world: &World, token: &str, number: &str) -> (Stri
 #[tokio::test]
 async fn live_number_is_looked_up_by_enum_then_hlr() {
     let folder = tempfile::tempdir().unwrap();
-    let own = secret(folder.path(), "own", "hunter2");
-    let brought = secret(folder.path(), "brought", "Bearer hunter2");
-    let deployment = format!("{DEPLOYMENT}\nhlr_secret_file = \"{own}\"\n");
-    let wanted = configured(&deployment);
+    let secret_file = secret(folder.path(), "secret", "hunter2");
+    let header_file = secret(folder.path(), "header", "Bearer hunter2");
+    let deployment = format!("{DEPLOYMENT}\nhlr_secret_file = \"{secret_file}\"\n");
+    let parsed = configured(&deployment);
     let world = World::configured(|config| {
-        (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
-        config.sandbox = wanted.sandbox;
+        (config.ingress, config.networks, config.connectors) = (parsed.ingress, parsed.networks, parsed.connectors);
+        config.sandbox = parsed.sandbox;
     })
     .await;
     let directory = world.node.directory.as_ref().unwrap();
-    let sources = |prefixes: &str, patience: &str| {
+    let sources = |prefixes: &str, timeout_settings: &str| {
         format!(
             r#"
             {deployment}
@@ -97,14 +97,14 @@ async fn live_number_is_looked_up_by_enum_then_hlr() {
             [number_sources.enum]
             kind = "enum_dns"
             servers = ["{dns}"]
-            {patience}
+            {timeout_settings}
 
             [number_sources.hlr]
             kind = "http_hlr"
             driver = "generic_json"
             url = "{hlr}?number={{number}}"
             secret_header = "authorization"
-            client_secret_file = "{brought}"
+            client_secret_file = "{header_file}"
             country_code_pointer = "/mcc"
             network_code_pointer = "/mnc"
             state_pointer = "/status"
@@ -122,25 +122,37 @@ async fn live_number_is_looked_up_by_enum_then_hlr() {
     let token = world.token(&project.client_id, &project.client_secret, "eligibility").await;
     let (o2, ee) =
         (("23410".to_owned(), vec!["reverse_sms".to_owned()]), ("23430".to_owned(), vec!["reverse_sms".to_owned()]));
-    assert_eq!(network_and_products(&world, &token, PORTED).await, o2, "the prefix decides without sources");
+    assert_eq!(
+        network_and_products(&world, &token, PORTED).await,
+        o2,
+        "the prefix selects the network without sources"
+    );
 
     world.node.reload(Ok(configured(&sources("fallback", "timeout = \"10s\"")))).await;
     assert_eq!(network_and_products(&world, &token, PORTED).await, ee);
     assert_eq!((directory.counts().udp_queries, directory.counts().hlr_requests), (1, 0));
-    eligibility(&world, &token, NOBODYS).await.assert_problem(404, "subscriber_not_found");
+    eligibility(&world, &token, UNKNOWN_NUMBER).await.assert_problem(404, "subscriber_not_found");
     assert_eq!((directory.counts().udp_queries, directory.counts().hlr_requests), (2, 1));
 
     directory.set_fault(DirectoryFault::Enum(EnumFault::NoResponse));
-    let impatient = "timeout = \"50ms\"\ntries = 1";
-    world.node.reload(Ok(configured(&sources("fallback", impatient)))).await;
+    let short_timeout = "timeout = \"50ms\"\ntries = 1";
+    world.node.reload(Ok(configured(&sources("fallback", short_timeout)))).await;
     assert_eq!(network_and_products(&world, &token, PORTED).await, ee);
-    assert_eq!(network_and_products(&world, &token, ABSENT).await, ee, "a phone that is off has a network");
+    assert_eq!(
+        network_and_products(&world, &token, ABSENT).await,
+        ee,
+        "the HLR returns the network of absent subscribers"
+    );
     assert_eq!((directory.counts().hlr_requests, directory.counts().unauthorized), (3, 0));
 
     directory.set_fault(DirectoryFault::Hlr(HlrFault::InternalError));
-    assert_eq!(network_and_products(&world, &token, OTHER).await, o2, "its prefix is believed while both sources fail");
+    assert_eq!(
+        network_and_products(&world, &token, OTHER).await,
+        o2,
+        "the prefix is the fallback while both sources fail"
+    );
     eligibility(&world, &token, FOREIGN).await.assert_problem(503, "lookup_unavailable");
-    world.node.reload(Ok(configured(&sources("never", impatient)))).await;
+    world.node.reload(Ok(configured(&sources("never", short_timeout)))).await;
     eligibility(&world, &token, OTHER).await.assert_problem(503, "lookup_unavailable");
     directory.clear_faults();
     assert_eq!(network_and_products(&world, &token, OTHER).await, o2);

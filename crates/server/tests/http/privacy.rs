@@ -12,7 +12,7 @@ use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
 
 use crate::{
-    client::{self, Request},
+    client::{self, Request, basic_auth, token_request},
     database::Database,
     receiver::Receiver,
     reverse_sms::{CHECKS, ReverseSmsClient},
@@ -20,7 +20,7 @@ use crate::{
     scripted_sim_swap::ScriptedSimSwap,
     silent_client::{self, SilentClient},
     sim_swap::SimSwapClient,
-    world::{TestProject, World, basic, eventually, token_request},
+    world::{TestProject, World},
 };
 
 const NUMBER: &str = "447700900123";
@@ -30,9 +30,8 @@ const OTHER: &str = "990481516242";
 const SIM: &str = "990481516244";
 /// Prefix of numbers used by this test only.
 const SUBSCRIBER: &str = "9904815163";
-const ASKED_ABOUT: &str = "203.0.113.82";
-/// Claimed address of a device.
-const ANNOUNCED: &str = "203.0.113.81";
+const LOOKED_UP_ADDRESS: &str = "203.0.113.82";
+const CLAIMED_ADDRESS: &str = "203.0.113.81";
 
 #[tokio::test]
 async fn sqlite() {
@@ -57,7 +56,7 @@ async fn no_secret_is_logged_or_stored(database: Database) {
 
     assert!(log.contains("/v1/management/workspaces/{workspace_id}/projects"), "requests are in the log");
     assert!(metrics.contains("ringtrue_http_requests_total"));
-    assert!(contains(&dump, world.acme.client_id.as_bytes()), "the search finds what is there");
+    assert!(contains(&dump, world.acme.client_id.as_bytes()), "the client id is in the database: the search works");
     for secret in &secrets.everywhere {
         assert!(!log.contains(secret.as_str()), "{secret} is in the log");
         assert!(!metrics.contains(secret.as_str()), "{secret} is in the metrics");
@@ -101,7 +100,7 @@ async fn use_every_secret(world: &World) -> Secrets {
         token_request(id, secret, &manager),
         Request::post(&format!("/oauth2/token?client_id={id}&client_secret={secret}")).form(&[]),
         Request::post("/oauth2/token").form(&[("grant_type", secret), ("client_secret", secret)]),
-        Request::post("/oauth2/revoke").header("Authorization", basic(id, secret)).form(&[("token", &revoked)]),
+        Request::post("/oauth2/revoke").basic(id, secret).form(&[("token", &revoked)]),
         Request::get(workspaces).bearer(&manager),
         Request::get(workspaces).bearer(&revoked),
         Request::get(workspaces).bearer(&product),
@@ -139,7 +138,7 @@ async fn use_every_secret(world: &World) -> Secrets {
         NUMBER.to_owned(),
         BASE64_STANDARD.encode([7; 32]),
     ];
-    Secrets { everywhere: everywhere.into(), in_logs: vec![hook.to_owned(), basic(id, secret)] }
+    Secrets { everywhere: everywhere.into(), in_logs: vec![hook.to_owned(), basic_auth(id, secret)] }
 }
 
 /// Checks with all outcomes, and accepted and rejected callbacks. Returns all personal data involved.
@@ -152,8 +151,8 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     let create = Request::post(CHECKS).bearer(&backend.token).header("Idempotency-Key", "key-of-a-check").json(&body);
     let created = world.send(create.clone()).await.assert(201).json();
     world.send(create).await.assert(201);
-    let told = |name: &str| created[name].as_str().unwrap().to_owned();
-    let (to, sms_body) = (told("receiver_phone_number"), told("expected_sms_body"));
+    let field = |name: &str| created[name].as_str().unwrap().to_owned();
+    let (to, sms_body) = (field("receiver_phone_number"), field("expected_sms_body"));
     let code = sms_body.rsplit(' ').next().unwrap().to_owned();
 
     // A text without a code, an edited text with the code, and the same again after expiry.
@@ -162,11 +161,11 @@ async fn verify_numbers(world: &World) -> Vec<String> {
         backend.text(&format!("+{OTHER}"), &to, &format!("words-around-a-code {code}")).await;
     }
     receiver.next().await;
-    let figures = || world.node.engine.courier().metrics();
-    eventually("the first attempt has failed", async || figures().in_flight == 0).await;
+    world.wait_for_callback_results().await;
     world.advance(jiff::SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.json()["match"], false);
-    eventually("the second was taken", async || figures().delivered == 1).await;
+    world.wait_for_callback_results().await;
+    assert_eq!(world.node.engine.courier().metrics().delivered, 1);
 
     // More checks of a number than allowed, unsupported numbers and invalid numbers.
     for number in [CLAIMED, CLAIMED, CLAIMED, CLAIMED, CLAIMED, "990481516297", "990481516293", "99048151620099999"] {
@@ -188,18 +187,18 @@ async fn verify_numbers(world: &World) -> Vec<String> {
 async fn send_device_requests(world: &World) -> Vec<String> {
     ScriptedOperator::of(world);
     let mut secrets: Vec<String> =
-        [GOOD_CODE, "path-of-an-app", "key=of-an-app", ANNOUNCED, SIM, &sha256(&format!("+{SIM}"))]
+        [GOOD_CODE, "path-of-an-app", "key=of-an-app", CLAIMED_ADDRESS, SIM, &sha256(&format!("+{SIM}"))]
             .map(str::to_owned)
             .into();
     for path in silent_client::BOTH {
         let silent = SilentClient::new(world, path).await;
         let redirect_url = "https://app.example/path-of-an-app?key=of-an-app";
-        let check = silent.create(json!({"redirect_url": redirect_url, "device_ip": ANNOUNCED})).await;
+        let check = silent.create(json!({"redirect_url": redirect_url, "device_ip": CLAIMED_ADDRESS})).await;
         let token = check.target.split_once("?t=").unwrap().1;
         let state = silent.start_redirect(&format!("{}&sim=%2B{SIM}", check.target)).await;
         let end = silent.return_from_operator(&state).await;
-        let told = silent_client::query(end.header("location").unwrap());
-        let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
+        let parameters = silent_client::query(end.header("location").unwrap());
+        let code = parameters.into_iter().find(|(name, _)| name == "code").unwrap().1;
         for target in [
             format!("{}&t={token}", check.target),
             format!("{}&sim={SIM}", check.target),
@@ -223,7 +222,7 @@ async fn send_subscriber_requests(world: &World) -> Vec<String> {
     ScriptedSimSwap::simulated(world);
     let backend = SimSwapClient::sandbox(world).await;
     for suffix in ["00", "01", "93", "94", "95", "97", "98", "99", "0099999999"] {
-        backend.ask(&format!("+{SUBSCRIBER}{suffix}")).await;
+        backend.create(&format!("+{SUBSCRIBER}{suffix}")).await;
     }
     backend.get(&format!("+{SUBSCRIBER}00")).await;
     backend.list(&format!("?search=phone_number==%2B{SUBSCRIBER}00")).await;
@@ -233,14 +232,14 @@ async fn send_subscriber_requests(world: &World) -> Vec<String> {
     let numbers = ["00", "93", "94", "97", "0099999999"].map(|suffix| format!("{SUBSCRIBER}{suffix}"));
     let encodings = numbers.iter().flat_map(|number| ["+", "%2B", "", "%20+"].map(|plus| format!("{plus}{number}")));
     let of_numbers = encodings.map(|number| format!("/v1/eligibility/phone-numbers/{number}"));
-    let of_addresses = [ASKED_ABOUT, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815::1623"];
+    let of_addresses = [LOOKED_UP_ADDRESS, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815::1623"];
     let of_addresses = of_addresses.map(|address| format!("/v1/eligibility/device-ips/{address}"));
     for path in of_numbers.chain(of_addresses) {
         world.send(Request::get(&path)).await.assert(401);
         world.send(Request::get(&path).bearer(&token)).await;
         world.send(Request::post(&path).bearer(&token)).await.assert(405);
     }
-    let addresses = [ASKED_ABOUT, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815"];
+    let addresses = [LOOKED_UP_ADDRESS, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815"];
     let hashes = numbers.iter().map(|number| sha256(&format!("+{number}")));
     [SUBSCRIBER].into_iter().chain(addresses).map(str::to_owned).chain(hashes).collect()
 }

@@ -26,7 +26,7 @@ async fn new_project_has_defaults_and_a_working_credential(world: World) {
         "updated_at": "2026-01-01T00:00:00.000Z",
     });
     let path = format!("{}/projects/{id}", world.acme.path());
-    assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), expected, "no secret, ever after");
+    assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), expected, "reads return no secret");
 
     let credential = &created["credentials"][0];
     assert_eq!(credential["scopes"], json!(EVERY_PRODUCT));
@@ -134,7 +134,7 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
         }
         let mut patched = patch(&world, &project.path, &body).await.assert(200).json();
         let credentials = patched.as_object_mut().unwrap().remove("credentials");
-        assert_eq!(credentials.is_some(), body.get("mode").is_some(), "going live shows new ones");
+        assert_eq!(credentials.is_some(), body.get("mode").is_some(), "only going live returns credentials");
         assert_eq!(patched, expected, "{body}");
         assert_eq!(world.manage(Request::get(&project.path)).await.json(), expected, "{body}");
     }
@@ -247,12 +247,12 @@ async fn project_can_be_disabled_but_not_deleted(world: World) {
 /// Applies to new tokens and to issued ones.
 async fn removed_product_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let ask = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
-    ask().await.assert(200);
+    let request_token = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
+    request_token().await.assert(200);
     patch(&world, &project.path, &json!({"products": ["reverse_sms"]})).await.assert(200);
-    ask().await.assert_problem(400, "invalid_scope");
+    request_token().await.assert_problem(400, "invalid_scope");
     patch(&world, &project.path, &json!({"products": ["reverse_sms", "sim_swap"]})).await.assert(200);
-    ask().await.assert(200);
+    request_token().await.assert(200);
 }
 
 async fn concurrent_changes_are_all_applied(world: World) {

@@ -15,12 +15,12 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    client::{Request, read_until_closed, try_parse},
-    world::{World, token_request},
+    client::{Request, read_until_closed, token_request, try_parse},
+    world::World,
 };
 
 const PROXY: &str = "127.0.0.1";
-const STRANGER: &str = "127.0.0.2";
+const UNTRUSTED: &str = "127.0.0.2";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// One wrong secret per minute, client and address: a second one distinguishes addresses.
@@ -61,14 +61,14 @@ async fn status_of(world: &World, from: &str, bytes: &[u8]) -> Option<u16> {
     try_parse(&response).map(|response| response.status)
 }
 
-/// A request with data before it.
-async fn asked(world: &World, from: &str, header: &[u8], request: &Request) -> Option<u16> {
+/// The status of a request that is sent after `header`.
+async fn send(world: &World, from: &str, header: &[u8], request: &Request) -> Option<u16> {
     status_of(world, from, &[header, &request.bytes(world.node.address)].concat()).await
 }
 
 /// 401 for the first failed login of this address, 429 for later ones.
 async fn failed_login_status(world: &World, from: &str, header: &[u8]) -> Option<u16> {
-    asked(world, from, header, &token_request(&world.acme.client_id, "wrong", "management")).await
+    send(world, from, header, &token_request(&world.acme.client_id, "wrong", "management")).await
 }
 
 #[tokio::test]
@@ -81,23 +81,26 @@ async fn proxy_header_sets_the_client_address() {
     // A health check of the proxy has the proxy's address.
     assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(401));
     assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(429));
-    assert_eq!(failed_login_status(&world, STRANGER, &[]).await, Some(401), "and no other address");
+    assert_eq!(failed_login_status(&world, UNTRUSTED, &[]).await, Some(401), "other addresses are not throttled");
 }
 
 #[tokio::test]
 async fn forwarded_for_of_a_proxied_client_is_ignored() {
     let world = World::configured(behind_a_proxy).await;
-    let forwarded = |for_whom: &str| {
-        token_request(&world.acme.client_id, "wrong", "management").header("X-Forwarded-For", for_whom)
-    };
+    let forwarded =
+        |address: &str| token_request(&world.acme.client_id, "wrong", "management").header("X-Forwarded-For", address);
     let client = proxied("203.0.113.7");
-    assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.9")).await, Some(401));
-    assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.10")).await, Some(429), "it is the client still");
+    assert_eq!(send(&world, PROXY, &client, &forwarded("203.0.113.9")).await, Some(401));
+    assert_eq!(
+        send(&world, PROXY, &client, &forwarded("203.0.113.10")).await,
+        Some(429),
+        "the forwarded address is ignored"
+    );
     // Another trusted proxy in between is accepted.
     let inner = proxied("192.0.2.1");
-    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.9")).await, Some(401));
-    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.10")).await, Some(401));
-    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.7")).await, Some(429));
+    assert_eq!(send(&world, PROXY, &inner, &forwarded("203.0.113.9")).await, Some(401));
+    assert_eq!(send(&world, PROXY, &inner, &forwarded("203.0.113.10")).await, Some(401));
+    assert_eq!(send(&world, PROXY, &inner, &forwarded("203.0.113.7")).await, Some(429));
 }
 
 #[tokio::test]
@@ -109,18 +112,22 @@ async fn trusted_proxy_must_send_a_header() {
     let mut short = proxied("203.0.113.7");
     short[15] = 11;
     for header in [vec![], b"PROXY TCP4 203.0.113.7 127.0.0.1 8080 80\r\n".to_vec(), udp, short] {
-        assert_eq!(asked(&world, PROXY, &header, &request).await, None, "{header:x?}");
+        assert_eq!(send(&world, PROXY, &header, &request).await, None, "{header:x?}");
     }
-    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.7"), &request).await, Some(200));
+    assert_eq!(send(&world, PROXY, &proxied("203.0.113.7"), &request).await, Some(200));
 }
 
 #[tokio::test]
 async fn header_from_an_untrusted_peer_is_rejected() {
     let world = World::configured(behind_a_proxy).await;
-    assert_eq!(asked(&world, STRANGER, &[], &Request::get("/livez")).await, Some(200));
-    let status = failed_login_status(&world, STRANGER, &proxied("203.0.113.7")).await;
-    assert_ne!(status, Some(401), "whatever becomes of it, it is not the client's request");
-    assert_eq!(failed_login_status(&world, PROXY, &proxied("203.0.113.7")).await, Some(401), "who has not guessed yet");
+    assert_eq!(send(&world, UNTRUSTED, &[], &Request::get("/livez")).await, Some(200));
+    let status = failed_login_status(&world, UNTRUSTED, &proxied("203.0.113.7")).await;
+    assert_ne!(status, Some(401), "the header of an untrusted peer is not accepted");
+    assert_eq!(
+        failed_login_status(&world, PROXY, &proxied("203.0.113.7")).await,
+        Some(401),
+        "the first failed login of this client"
+    );
 }
 
 #[tokio::test]
@@ -130,8 +137,8 @@ async fn header_is_rejected_when_the_proxy_protocol_is_off() {
         config.http.proxy_protocol = false;
     })
     .await;
-    assert_eq!(asked(&world, PROXY, &[], &Request::get("/livez")).await, Some(200));
-    assert_ne!(asked(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, Some(200));
+    assert_eq!(send(&world, PROXY, &[], &Request::get("/livez")).await, Some(200));
+    assert_ne!(send(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, Some(200));
 }
 
 #[tokio::test]
@@ -156,9 +163,9 @@ async fn connections_are_counted_by_client_address() {
     let mut first = connect(PROXY, world.node.address).await;
     let request = Request::get("/livez").header("Connection", "keep-alive").bytes(world.node.address);
     first.write_all(&[&proxied("203.0.113.7")[..], &request].concat()).await.unwrap();
-    assert_ne!(first.read(&mut [0; 1024]).await.unwrap(), 0, "it is served, and stays");
-    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, None);
-    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.8"), &Request::get("/livez")).await, Some(200));
+    assert_ne!(first.read(&mut [0; 1024]).await.unwrap(), 0, "the first connection is served");
+    assert_eq!(send(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, None);
+    assert_eq!(send(&world, PROXY, &proxied("203.0.113.8"), &Request::get("/livez")).await, Some(200));
 }
 
 #[tokio::test]
@@ -173,18 +180,18 @@ async fn proxy_header_precedes_tls() {
         config.http.tls = Some(files);
     })
     .await;
-    let guess = token_request(&world.acme.client_id, "wrong", "management").bytes(world.node.address);
+    let failed_login = token_request(&world.acme.client_id, "wrong", "management").bytes(world.node.address);
     for (from, header, status) in [
         (PROXY, proxied("203.0.113.7"), Some(401)),
         (PROXY, proxied("203.0.113.7"), Some(429)),
         (PROXY, proxied("203.0.113.8"), Some(401)),
         (PROXY, vec![], None),
-        (STRANGER, vec![], Some(401)),
-        (STRANGER, proxied("203.0.113.9"), None),
+        (UNTRUSTED, vec![], Some(401)),
+        (UNTRUSTED, proxied("203.0.113.9"), None),
     ] {
         let mut stream = connect(from, world.node.address).await;
         stream.write_all(&header).await.unwrap();
-        assert_eq!(status_over_tls(stream, cert.der(), &guess).await, status, "{from} {header:x?}");
+        assert_eq!(status_over_tls(stream, cert.der(), &failed_login).await, status, "{from} {header:x?}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     on_both_stores,
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
-    world::{World, eventually, send_to},
+    world::{World, send_to},
 };
 
 fn number(text: &str) -> Msisdn {
@@ -40,9 +40,9 @@ async fn code_of_the_other_mode_matches_nothing(world: World) {
     let check = backend.create(json!({"phone_number": EVEN})).await;
     let simulated = sms(&backend, EVEN, &check);
     let real = InboundSms { origin: SmsOrigin::Operator, connector: "smsc".into(), ..simulated.clone() };
-    assert_eq!(world.node.engine.receive(real).await.unwrap(), SmsOutcome::Unmatched);
+    assert_eq!(world.node.engine.checks.receive(real).await.unwrap(), SmsOutcome::Unmatched);
     assert_eq!(backend.get(&check.id).await.json()["status"], "ACCEPTED");
-    assert_eq!(world.node.engine.receive(simulated).await.unwrap(), SmsOutcome::Concluded);
+    assert_eq!(world.node.engine.checks.receive(simulated).await.unwrap(), SmsOutcome::Concluded);
 }
 
 /// A complete check on each node ensures that no earlier callback is still on its way.
@@ -57,11 +57,7 @@ async fn no_further_callback_arrives(backend: &ReverseSmsClient<'_>, receiver: &
 async fn duplicate_sms_on_two_nodes_conclude_once(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::sandbox(&world).await;
-    eventually("the token is valid on the other node", async || {
-        let request = Request::get(CHECKS).bearer(&backend.token);
-        send_to(second.address, request).await.status == 200
-    })
-    .await;
+    second.engine.node.refresh().await.unwrap();
     let mut receiver = Receiver::start().await;
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let faults = json!({"extra_copies": 4});
@@ -86,7 +82,7 @@ async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let engines = [&world.node.engine, &second.engine];
     let senders = [EVEN, "+990777777700"];
-    let all = (0..100).map(|index| engines[index % 2].receive(sms(&backend, senders[index / 50], &check)));
+    let all = (0..100).map(|index| engines[index % 2].checks.receive(sms(&backend, senders[index / 50], &check)));
     let dispositions = try_join_all(all).await.unwrap();
     let decisive: Vec<_> = (0..100).filter(|index| dispositions[*index] == SmsOutcome::Concluded).collect();
     assert_eq!(decisive.len(), 1, "{dispositions:?}");
@@ -112,23 +108,23 @@ async fn sms_and_expiry_race(world: World) {
         world.advance(SignedDuration::from_millis(1));
         let id = CheckId(check.id.parse().unwrap());
         let (first, swept, again, here, there) = tokio::join!(
-            one.receive(sms.clone()),
-            other.sweep(),
-            other.receive(sms),
-            one.reverse_sms_check(project, id),
-            other.reverse_sms_check(project, id),
+            one.checks.receive(sms.clone()),
+            other.checks.sweep(),
+            other.checks.receive(sms),
+            one.checks.reverse_sms_check(project, id),
+            other.checks.reverse_sms_check(project, id),
         );
         swept.unwrap();
         let (here, there) = (here.unwrap(), there.unwrap());
         assert_eq!(here, there, "both nodes return the same");
-        let told = backend.get(&check.id).await.json();
-        assert_eq!(told["status"], here.status().as_str());
+        let concluded = backend.get(&check.id).await.json();
+        assert_eq!(concluded["status"], here.status().as_str());
         let decisive = [first.unwrap(), again.unwrap()].iter().filter(|it| **it == SmsOutcome::Concluded).count();
-        assert_eq!(decisive, usize::from(told["status"] == "COMPLETED"), "{told}");
+        assert_eq!(decisive, usize::from(concluded["status"] == "COMPLETED"), "{concluded}");
         let mut callback = receiver.next().await.json();
         callback.as_object_mut().unwrap().remove("error_code");
-        assert_eq!(callback, told);
-        assert_eq!(backend.get(&check.id).await.json(), told, "and it stays so");
+        assert_eq!(callback, concluded);
+        assert_eq!(backend.get(&check.id).await.json(), concluded, "the conclusion is final");
     }
     assert!(receiver.is_quiet());
 }
@@ -137,10 +133,7 @@ async fn sms_and_expiry_race(world: World) {
 async fn expired_status_is_never_revised(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
-    eventually("the token is valid on the other node", async || {
-        send_to(second.address, Request::get(CHECKS).bearer(&backend.token)).await.status == 200
-    })
-    .await;
+    second.engine.node.refresh().await.unwrap();
     let mut receiver = Receiver::start().await;
     for round in 0..8 {
         let from = format!("+99012346{round:02}00");
@@ -153,16 +146,16 @@ async fn expired_status_is_never_revised(world: World) {
             let (address, read) = ([world.node.address, second.address][index % 2], read.clone());
             async move { send_to(address, read).await.assert(200).json() }
         });
-        let time_is_up = async { world.advance(SignedDuration::from_millis(1)) };
+        let expiry = async { world.advance(SignedDuration::from_millis(1)) };
         let (_, _, seen, ()) =
-            tokio::join!(send_to(second.address, text.clone()), world.send(text), join_all(reads), time_is_up);
-        let told = world.send(read).await.assert(200).json();
+            tokio::join!(send_to(second.address, text.clone()), world.send(text), join_all(reads), expiry);
+        let concluded = world.send(read).await.assert(200).json();
         let is_open = |read: &Value| ["ACCEPTED", "PENDING"].contains(&read["status"].as_str().unwrap());
-        assert!(!is_open(&told), "{told}");
+        assert!(!is_open(&concluded), "{concluded}");
         for read in seen {
-            assert!(is_open(&read) || read == told, "{read} was read, and then {told}");
+            assert!(is_open(&read) || read == concluded, "{read} was read before {concluded}");
         }
-        assert_eq!(receiver.next().await.json()["status"], told["status"]);
+        assert_eq!(receiver.next().await.json()["status"], concluded["status"]);
     }
     assert!(receiver.is_quiet());
 }

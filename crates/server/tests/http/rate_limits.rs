@@ -6,19 +6,19 @@ use ringtrue_server::wiring::RunningNode;
 use serde_json::json;
 
 use crate::{
-    client::{HttpResponse, Request},
+    client::{HttpResponse, Request, token_request},
     database::Database,
     on_both_databases, on_both_stores,
     responses::all_kinds,
     routes::{self, Ids},
-    world::{World, send_to, token_request},
+    world::{World, send_to},
 };
 
 const WORKSPACES_PATH: &str = "/v1/management/workspaces";
 
 /// Limit, remaining, reset.
 #[track_caller]
-fn standing(response: &HttpResponse) -> [u32; 3] {
+fn rate_limit_headers(response: &HttpResponse) -> [u32; 3] {
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| {
         let value = response.header(name).unwrap_or_else(|| panic!("{name} is missing: {response:?}"));
         value.parse().unwrap_or_else(|_| panic!("{name} is {value}"))
@@ -28,7 +28,7 @@ fn standing(response: &HttpResponse) -> [u32; 3] {
 #[track_caller]
 fn refused(response: &HttpResponse) {
     assert_eq!((response.status, response.code().as_str()), (429, "too_many_requests"));
-    let wait: u32 = response.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
+    let wait: u32 = response.header("retry-after").expect("Retry-After").parse().expect("whole seconds");
     assert!(wait >= 1);
 }
 
@@ -37,7 +37,7 @@ async fn every_management_response_has_rate_limit_headers() {
     let world = World::sqlite().await;
     for (request, response) in all_kinds(&world).await {
         if request.target.starts_with("/v1/management/") {
-            let [limit, remaining, _] = standing(&response);
+            let [limit, remaining, _] = rate_limit_headers(&response);
             assert!(limit >= 1 && remaining <= limit, "{request:?}");
         }
     }
@@ -52,7 +52,7 @@ async fn every_management_response_has_rate_limit_headers() {
             Request { method: "TRACE".to_owned(), ..route.request(&ids) },
             Request::new(route.method, &format!("{}/nowhere/at/all", routes::fill(route.template, &ids))),
         ] {
-            standing(&world.send(request).await);
+            rate_limit_headers(&world.send(request).await);
         }
     }
 }
@@ -63,12 +63,12 @@ async fn limit_applies_within_its_second(world: World) {
     for second in 0..3 {
         for (call, expected) in [[3, 2, 1], [3, 1, 1], [3, 0, 1]].into_iter().enumerate() {
             let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await.assert(200);
-            assert_eq!(standing(&response), expected, "call {call} of second {second}");
+            assert_eq!(rate_limit_headers(&response), expected, "call {call} of second {second}");
         }
         for _ in 0..5 {
             let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
             refused(&response);
-            assert_eq!(standing(&response), [3, 0, 1]);
+            assert_eq!(rate_limit_headers(&response), [3, 0, 1]);
         }
         world.advance(SignedDuration::from_secs(1));
     }
@@ -107,8 +107,8 @@ async fn workspaces_have_separate_limits(world: World) {
     }
     let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
     refused(&response);
-    assert_eq!(standing(&response)[0], 2);
-    assert_eq!(standing(&world.send(Request::get(WORKSPACES_PATH).bearer(&others)).await)[0], 1_000_000);
+    assert_eq!(rate_limit_headers(&response)[0], 2);
+    assert_eq!(rate_limit_headers(&world.send(Request::get(WORKSPACES_PATH).bearer(&others)).await)[0], 1_000_000);
 }
 
 /// Requests without a valid token are counted by address and do not affect others.
@@ -121,7 +121,7 @@ async fn unauthenticated_requests_are_limited_by_address() {
     .await;
     let from = async |address: &str| world.send(Request::get(WORKSPACES_PATH).header("X-Forwarded-For", address)).await;
     for left in (0..5).rev() {
-        assert_eq!(standing(&from("203.0.113.1").await.assert(401)), [5, left, 1]);
+        assert_eq!(rate_limit_headers(&from("203.0.113.1").await.assert(401)), [5, left, 1]);
     }
     for _ in 0..5 {
         refused(&from("203.0.113.1").await);
@@ -136,17 +136,17 @@ async fn unauthenticated_requests_are_limited_by_address() {
 async fn token_requests_have_their_own_limit() {
     let world = World::configured(|config| config.rate_limits.token = 4).await;
     let other = world.another_tenant().await;
-    let ask = async |id: &str, secret: &str| world.send(token_request(id, secret, "management")).await;
+    let request_token = async |id: &str, secret: &str| world.send(token_request(id, secret, "management")).await;
     for second in 0..3 {
         for _ in 0..4 {
-            ask(&world.acme.client_id, &world.acme.client_secret).await.assert(200);
+            request_token(&world.acme.client_id, &world.acme.client_secret).await.assert(200);
         }
-        let response = ask(&world.acme.client_id, &world.acme.client_secret).await;
+        let response = request_token(&world.acme.client_id, &world.acme.client_secret).await;
         refused(&response);
         assert_eq!(response.json()["error"], "too_many_requests");
         let revoke = token_request(&world.acme.client_id, &world.acme.client_secret, "management");
         refused(&world.send(Request { target: "/oauth2/revoke".to_owned(), ..revoke }).await);
-        ask(&other.client_id, &other.client_secret).await.assert(200);
+        request_token(&other.client_id, &other.client_secret).await.assert(200);
         world.advance(SignedDuration::from_secs(1));
         assert!(second < 3);
     }
@@ -196,7 +196,7 @@ async fn concurrent_requests_are_admitted_up_to_the_limit(world: World) {
     assert_eq!(admitted, 10);
     for response in responses.iter().filter(|response| response.status != 200) {
         refused(response);
-        assert_eq!(standing(response), [10, 0, 1]);
+        assert_eq!(rate_limit_headers(response), [10, 0, 1]);
     }
 }
 
@@ -206,20 +206,20 @@ async fn nodes_share_a_limit(world: World) {
     let others = [world.second_node().await, world.second_node().await];
     let nodes: Vec<&RunningNode> = [&world.node, &others[0], &others[1]].into();
     for node in &nodes {
-        node.engine.refresh().await.unwrap();
+        node.engine.node.refresh().await.unwrap();
     }
     let token = world.management_token().await;
     for second in 0..6 {
         world.advance(SignedDuration::from_secs(1));
         // Each node learns of the others every second.
         for node in nodes.iter().chain(&nodes) {
-            node.engine.send_heartbeat().await.unwrap();
+            node.engine.node.send_heartbeat().await.unwrap();
         }
         let mut admitted = 0;
         for call in 0..42 {
             let response =
                 send_to(nodes[call % nodes.len()].address, Request::get(WORKSPACES_PATH).bearer(&token)).await;
-            let [limit, remaining, _] = standing(&response);
+            let [limit, remaining, _] = rate_limit_headers(&response);
             assert!(limit == 7 && remaining <= 7);
             admitted += usize::from(response.status == 200);
         }
@@ -233,9 +233,9 @@ async fn nodes_share_a_limit(world: World) {
 async fn single_busy_node_gets_the_whole_limit(world: World) {
     limit(&world, 40).await;
     let other = world.second_node().await;
-    other.engine.refresh().await.unwrap();
+    other.engine.node.refresh().await.unwrap();
     let token = world.management_token().await;
-    let ask = async |node: &RunningNode, calls: usize| {
+    let count_admitted = async |node: &RunningNode, calls: usize| {
         let mut admitted = 0;
         for _ in 0..calls {
             admitted +=
@@ -246,24 +246,24 @@ async fn single_busy_node_gets_the_whole_limit(world: World) {
     let next_second = async || {
         world.advance(SignedDuration::from_secs(1));
         for node in [&world.node, &other, &world.node] {
-            node.engine.send_heartbeat().await.unwrap();
+            node.engine.node.send_heartbeat().await.unwrap();
         }
     };
     next_second().await;
     for second in 0..3 {
-        assert_eq!(ask(&world.node, 45).await, 40, "second {second}");
+        assert_eq!(count_admitted(&world.node, 45).await, 40, "second {second}");
         next_second().await;
     }
     // The other node starts with a reserve of a tenth. Then they share.
-    assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (40, 4));
+    assert_eq!((count_admitted(&world.node, 45).await, count_admitted(&other, 45).await), (40, 4));
     next_second().await;
-    assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (20, 20));
+    assert_eq!((count_admitted(&world.node, 45).await, count_admitted(&other, 45).await), (20, 20));
     next_second().await;
-    assert_eq!((ask(&world.node, 45).await, ask(&other, 6).await), (20, 6));
+    assert_eq!((count_admitted(&world.node, 45).await, count_admitted(&other, 6).await), (20, 6));
     next_second().await;
-    assert_eq!((ask(&world.node, 45).await, ask(&other, 0).await), (34, 0));
+    assert_eq!((count_admitted(&world.node, 45).await, count_admitted(&other, 0).await), (34, 0));
     next_second().await;
-    assert_eq!(ask(&world.node, 45).await, 40);
+    assert_eq!(count_admitted(&world.node, 45).await, 40);
 }
 
 async fn stopped_node_releases_its_share(world: World) {
@@ -286,20 +286,20 @@ async fn stopped_node_releases_its_share(world: World) {
         }
         admitted
     };
-    second.engine.refresh().await.unwrap();
+    second.engine.node.refresh().await.unwrap();
     for node in [&world.node, &second, &world.node] {
-        node.engine.send_heartbeat().await.unwrap();
+        node.engine.node.send_heartbeat().await.unwrap();
     }
     // Both exceed their share and learn of each other.
     assert!(admitted().await > 0 && others().await > 0);
     world.advance(SignedDuration::from_secs(1));
     for node in [&world.node, &second, &world.node] {
-        node.engine.send_heartbeat().await.unwrap();
+        node.engine.node.send_heartbeat().await.unwrap();
     }
     assert_eq!(others().await, 4);
     shutdown.cancel();
     second.wait_until_stopped().await;
-    world.node.engine.send_heartbeat().await.unwrap();
+    world.node.engine.node.send_heartbeat().await.unwrap();
     assert_eq!(admitted().await, 8);
 }
 
@@ -317,5 +317,5 @@ on_both_stores!(
 async fn limit(world: &World, management: u32) {
     let limits = RateLimits { management: Some(management), ..RateLimits::default() };
     let workspace = world.acme.workspace_id.parse().unwrap();
-    world.node.engine.set_workspace_limits(workspace, limits).await.unwrap().expect("the workspace");
+    world.node.engine.management.set_workspace_limits(workspace, limits).await.unwrap().expect("the workspace");
 }

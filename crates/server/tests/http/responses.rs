@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::{
-    client::{HttpResponse, Request},
+    client::{HttpResponse, Request, token_request},
     routes::{self, Ids},
-    world::{World, token_request},
+    world::World,
 };
 
 /// One response of every kind that can be requested without side effects.
@@ -85,9 +85,9 @@ async fn responses_have_no_cors_headers() {
             .header("Access-Control-Request-Headers", "authorization");
         for request in [route.request(&ids), route.request(&ids).bearer(&token), preflight] {
             let response = world.send(request.header("Origin", "https://evil.example")).await;
-            let speaks =
+            let cors_header =
                 response.headers.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with("access-control-"));
-            assert_eq!(speaks, None, "{route:?}");
+            assert_eq!(cors_header, None, "{route:?}");
         }
     }
 }
@@ -108,10 +108,10 @@ async fn every_problem_is_complete_and_links_its_page() {
 #[tokio::test]
 async fn valid_request_id_is_echoed() {
     let world = World::sqlite().await;
-    for sane in ["a", "A-z_0.9", "01a1d982-59ef-7b32-a1f0-5c7d9e2b4f68", &"x".repeat(128)] {
+    for valid in ["a", "A-z_0.9", "01a1d982-59ef-7b32-a1f0-5c7d9e2b4f68", &"x".repeat(128)] {
         for path in ["/livez", "/nowhere", "/v1/management/workspaces"] {
-            let response = world.send(Request::get(path).header("X-Request-Id", sane)).await;
-            assert_eq!(response.header("x-request-id"), Some(sane));
+            let response = world.send(Request::get(path).header("X-Request-Id", valid)).await;
+            assert_eq!(response.header("x-request-id"), Some(valid));
         }
     }
 }
@@ -120,12 +120,12 @@ async fn valid_request_id_is_echoed() {
 async fn invalid_request_id_is_replaced() {
     let world = World::sqlite().await;
     let mut seen = BTreeSet::new();
-    for odd in
+    for invalid in
         [&b""[..], b" ", b"a b", b"a,b", b"a;b", b"<script>", b"\xff\xfe", "ü".as_bytes(), b"a/b", b"{}", &[b'x'; 129]]
     {
-        let response = world.send(Request::get("/livez").header("X-Request-Id", odd)).await.assert(200);
+        let response = world.send(Request::get("/livez").header("X-Request-Id", invalid)).await.assert(200);
         let id = response.header("x-request-id").unwrap().to_owned();
-        assert_eq!(id.len(), 36, "a UUID in its place: {id}");
+        assert_eq!(id.len(), 36, "replaced by a UUID: {id}");
         assert!(seen.insert(id));
     }
 }

@@ -13,6 +13,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     CallbackRecord, CallbackState, Clock, DeferredErasure, ErasureCounts, Inbox, SmsOutcome, TenantLookup,
 };
+use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     on_both_stores,
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
-    world::{World, eventually},
+    world::World,
 };
 
 const OTHER: &str = "+990123456702";
@@ -76,7 +77,7 @@ async fn is_code_stored(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) ->
         text: check.body.clone(),
         received_at: backend.world.clock.now(),
     };
-    match backend.world.node.engine.receive(sms).await.unwrap() {
+    match backend.world.node.engine.checks.receive(sms).await.unwrap() {
         SmsOutcome::TooLate => true,
         SmsOutcome::Unmatched => false,
         other => panic!("{other:?}"),
@@ -96,18 +97,12 @@ async fn delivered_at_second_attempt(backend: &ReverseSmsClient<'_>, receiver: &
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
     receiver.next().await;
-    wait_for_first_attempt(backend, &check).await;
+    backend.world.wait_for_callback_results().await;
     backend.world.advance(SignedDuration::from_secs(10));
     receiver.next().await;
-    eventually("it is delivered", async || StoredCheck::of(backend, &check).await.is_delivered()).await;
+    backend.world.wait_for_callback_results().await;
+    assert!(StoredCheck::of(backend, &check).await.is_delivered());
     check
-}
-
-/// Waits until the failed first attempt is recorded.
-async fn wait_for_first_attempt(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) {
-    let has_failed =
-        async || StoredCheck::of(backend, check).await.callback.is_some_and(|record| record.attempts.len() == 1);
-    eventually("the first attempt is settled", has_failed).await;
 }
 
 async fn usage(world: &World) -> Value {
@@ -126,36 +121,32 @@ async fn personal_data_is_erased_after_its_retention(world: World) {
     let mut receiver = Receiver::start().await;
     let older = backend.create(json!({"phone_number": OTHER})).await;
     backend.text(OTHER, &older.receiver, &older.body).await;
-    backend.ends_as(&older.id, "COMPLETED").await;
+    backend.expect_status(&older.id, "COMPLETED").await;
     world.advance(SignedDuration::from_millis(1));
     let check = delivered_at_second_attempt(&backend, &mut receiver).await;
-    let (said, counted) = (backend.get(&check.id).await.json(), usage(&world).await);
+    let (concluded, counted) = (backend.get(&check.id).await.json(), usage(&world).await);
     assert!(counted.to_string().contains("COMPLETED"), "{counted}");
 
-    // Ten seconds of it have already passed.
+    // Ten seconds of the retention have already passed.
     world.advance(RETENTION - SignedDuration::from_secs(10));
-    eventually("the older one is erased", async || {
+    poll_until("the older check is erased", async || {
         housekeeping().await;
         !StoredCheck::of(&backend, &older).await.number
     })
     .await;
     let kept = StoredCheck::of(&backend, &check).await;
-    assert!(kept.number && kept.has_body() && kept.has_exchanges(), "to the last instant");
+    assert!(kept.number && kept.has_body() && kept.has_exchanges(), "kept until the retention ends");
     assert!(is_code_stored(&backend, &check).await);
 
     world.advance(SignedDuration::from_millis(1));
-    eventually("it is erased", async || {
-        housekeeping().await;
-        !StoredCheck::of(&backend, &check).await.number
-    })
-    .await;
+    world.node.engine.node.housekeep().await;
     let kept = StoredCheck::of(&backend, &check).await;
-    assert!(!kept.has_body() && !kept.has_exchanges());
+    assert!(!kept.number && !kept.has_body() && !kept.has_exchanges());
     assert!(!is_code_stored(&backend, &check).await);
 
     with_new_token(&mut backend).await;
-    assert_eq!(backend.get(&check.id).await.assert(200).json(), said, "how it ended stays");
-    assert_eq!(usage(&world).await, counted, "what was counted stays");
+    assert_eq!(backend.get(&check.id).await.assert(200).json(), concluded, "the result is kept");
+    assert_eq!(usage(&world).await, counted, "usage counts are kept");
     assert_eq!(backend.list("").await.json()["page"]["total_elements"], 2);
     assert!(receiver.is_quiet());
 }
@@ -166,32 +157,38 @@ async fn erasing_a_number_erases_all_of_its_data(world: World) {
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
     let other = ReverseSmsClient { world: &world, project, token };
     let mut receiver = Receiver::start().await;
-    let told = delivered_at_second_attempt(&one, &mut receiver).await;
-    let untold = other.create(json!({"phone_number": EVEN})).await;
-    other.text(OTHER, &untold.receiver, &untold.body).await;
-    assert_eq!(other.ends_as(&untold.id, "COMPLETED").await["match"], false);
+    let with_callback = delivered_at_second_attempt(&one, &mut receiver).await;
+    let without_callback = other.create(json!({"phone_number": EVEN})).await;
+    other.text(OTHER, &without_callback.receiver, &without_callback.body).await;
+    assert_eq!(other.expect_status(&without_callback.id, "COMPLETED").await["match"], false);
     let open = one.create(json!({"phone_number": EVEN})).await;
     let open_until = world.clock.now() + SignedDuration::from_secs(300);
-    let stranger = one.create(json!({"phone_number": OTHER})).await;
-    one.text(OTHER, &stranger.receiver, &stranger.body).await;
-    one.ends_as(&stranger.id, "COMPLETED").await;
+    let other_number = one.create(json!({"phone_number": OTHER})).await;
+    one.text(OTHER, &other_number.receiver, &other_number.body).await;
+    one.expect_status(&other_number.id, "COMPLETED").await;
     let counted = usage(&world).await;
 
     let number = Msisdn::parse(EVEN, Mode::Sandbox).unwrap();
-    let erase = async || world.node.engine.erase_number(&number).await.unwrap().0;
+    let erase = async || world.node.engine.node.erase_number(&number).await.unwrap().0;
     let deferred = Some(DeferredErasure { checks: 1, until: open_until });
     assert_eq!(erase().await, ErasureCounts { checks: 2, callbacks: 1, attempts: 2, deferred });
-    for (backend, check, is_kept) in [(&one, &told, false), (&other, &untold, false), (&one, &open, true)] {
+    for (backend, check, is_kept) in
+        [(&one, &with_callback, false), (&other, &without_callback, false), (&one, &open, true)]
+    {
         assert_eq!(StoredCheck::of(backend, check).await.number, is_kept);
     }
-    assert!(StoredCheck::of(&one, &stranger).await.number, "of another number");
-    let kept = StoredCheck::of(&one, &told).await;
+    assert!(StoredCheck::of(&one, &other_number).await.number, "checks of other numbers are kept");
+    let kept = StoredCheck::of(&one, &with_callback).await;
     assert!(!kept.has_body() && !kept.has_exchanges());
     assert_eq!(usage(&world).await, counted);
-    assert_eq!(erase().await, ErasureCounts { deferred, ..ErasureCounts::default() }, "there is nothing else left");
+    assert_eq!(erase().await, ErasureCounts { deferred, ..ErasureCounts::default() }, "a second erasure finds nothing");
 
     one.text(EVEN, &open.receiver, &open.body).await;
-    assert_eq!(one.ends_as(&open.id, "COMPLETED").await["match"], true, "it could still be compared");
+    assert_eq!(
+        one.expect_status(&open.id, "COMPLETED").await["match"],
+        true,
+        "open checks keep the number until they conclude"
+    );
     assert_eq!(erase().await, ErasureCounts { checks: 1, ..ErasureCounts::default() });
 }
 
@@ -203,60 +200,61 @@ async fn callback_in_progress_is_erased_after_delivery(world: World) {
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
     let first = receiver.next().await;
-    wait_for_first_attempt(&backend, &check).await;
-    let erased = world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap().0;
+    backend.world.wait_for_callback_results().await;
+    let erased = world.node.engine.node.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap().0;
     assert_eq!(erased.checks, 1);
     assert!(!StoredCheck::of(&backend, &check).await.number);
 
     world.advance(SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.body, first.body);
-    eventually("it is delivered", async || StoredCheck::of(&backend, &check).await.is_delivered()).await;
-    eventually("nothing is left of it", async || {
-        housekeeping().await;
-        let kept = StoredCheck::of(&backend, &check).await;
-        !kept.has_body() && !kept.has_exchanges()
-    })
-    .await;
+    backend.world.wait_for_callback_results().await;
+    assert!(StoredCheck::of(&backend, &check).await.is_delivered());
+    world.node.engine.node.housekeep().await;
+    let kept = StoredCheck::of(&backend, &check).await;
+    assert!(!kept.has_body() && !kept.has_exchanges(), "callback data is erased");
 }
 
-/// One of them has a callback.
+/// Two open checks, one with a callback.
 async fn open_check_is_erased_after_it_concludes(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
     receiver.respond_with([BROKEN]);
-    let told = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let with_callback = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let expired = backend.create(json!({"phone_number": EVEN})).await;
     let number = Msisdn::parse(EVEN, Mode::Sandbox).unwrap();
-    let left = world.node.engine.erase_number(&number).await.unwrap().0.deferred;
+    let left = world.node.engine.node.erase_number(&number).await.unwrap().0.deferred;
     assert_eq!(left.map(|left| left.checks), Some(2));
     world.advance(SignedDuration::from_secs(10));
-    let with_new_token = backend.create(json!({"phone_number": EVEN})).await;
+    let created_after_erasure = backend.create(json!({"phone_number": EVEN})).await;
 
-    backend.text(EVEN, &told.receiver, &told.body).await;
-    assert_eq!(backend.ends_as(&told.id, "COMPLETED").await["match"], true, "it could still be compared");
+    backend.text(EVEN, &with_callback.receiver, &with_callback.body).await;
+    assert_eq!(
+        backend.expect_status(&with_callback.id, "COMPLETED").await["match"],
+        true,
+        "open checks keep the number until they conclude"
+    );
     let first = receiver.next().await;
-    wait_for_first_attempt(&backend, &told).await;
-    eventually("its number is erased", async || {
-        housekeeping().await;
-        !StoredCheck::of(&backend, &told).await.number
-    })
-    .await;
-    assert!(StoredCheck::of(&backend, &told).await.has_body(), "its callback is pending");
-    assert!(StoredCheck::of(&backend, &expired).await.number, "it is still open");
+    backend.world.wait_for_callback_results().await;
+    world.node.engine.node.housekeep().await;
+    assert!(!StoredCheck::of(&backend, &with_callback).await.number);
+    assert!(StoredCheck::of(&backend, &with_callback).await.has_body(), "data of a pending callback is kept");
+    assert!(StoredCheck::of(&backend, &expired).await.number, "open checks keep the number");
 
     world.advance(SignedDuration::from_secs(290));
     assert_eq!(receiver.next().await.body, first.body);
-    backend.ends_as(&expired.id, "EXPIRED").await;
-    eventually("it is delivered", async || StoredCheck::of(&backend, &told).await.is_delivered()).await;
-    eventually("nothing is left of them", async || {
-        housekeeping().await;
-        let kept = StoredCheck::of(&backend, &told).await;
-        !kept.has_body() && !kept.has_exchanges() && !StoredCheck::of(&backend, &expired).await.number
-    })
-    .await;
-    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", told.id)).bearer(&backend.token);
+    backend.expect_status(&expired.id, "EXPIRED").await;
+    backend.world.wait_for_callback_results().await;
+    assert!(StoredCheck::of(&backend, &with_callback).await.is_delivered());
+    world.node.engine.node.housekeep().await;
+    let kept = StoredCheck::of(&backend, &with_callback).await;
+    assert!(!kept.has_body() && !kept.has_exchanges());
+    assert!(!StoredCheck::of(&backend, &expired).await.number, "the number of the expired check is erased");
+    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", with_callback.id)).bearer(&backend.token);
     world.send(resend).await.assert_problem(410, "callback_erased");
-    assert!(StoredCheck::of(&backend, &with_new_token).await.number, "it began when the number had been erased");
+    assert!(
+        StoredCheck::of(&backend, &created_after_erasure).await.number,
+        "checks created after the erasure are not affected"
+    );
     assert!(receiver.is_quiet());
 }
 

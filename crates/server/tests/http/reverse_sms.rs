@@ -8,7 +8,7 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     receiver::Receiver,
-    world::{Tenant, TestProject, World, eventually},
+    world::{Tenant, TestProject, World},
 };
 
 pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
@@ -46,7 +46,7 @@ impl<'a> ReverseSmsClient<'a> {
     /// A project of another workspace.
     pub async fn of_another_workspace(world: &'a World) -> Self {
         let other = world.another_tenant().await;
-        ReverseSmsClient::of_tenant(world, &other, "Stranger").await
+        ReverseSmsClient::of_tenant(world, &other, "Other project").await
     }
 
     async fn of_tenant(world: &'a World, tenant: &Tenant, name: &str) -> Self {
@@ -87,10 +87,12 @@ impl<'a> ReverseSmsClient<'a> {
         self.world.send(request).await.assert(202);
     }
 
-    /// Waits for a status.
-    pub async fn ends_as(&self, id: &str, status: &str) -> Value {
-        eventually(status, async || self.get(id).await.assert(200).json()["status"] == status).await;
-        self.get(id).await.json()
+    /// Waits until all SMS are delivered, asserts the status, and returns the check.
+    pub async fn expect_status(&self, id: &str, status: &str) -> Value {
+        self.world.wait_for_sms().await;
+        let check = self.get(id).await.assert(200).json();
+        assert_eq!(check["status"], status, "{check}");
+        check
     }
 }
 
@@ -113,7 +115,7 @@ async fn sms_from_the_claimed_number_matches(world: World) {
     assert_eq!(keys, ["check_id", "created_at", "reference_id", "status"], "the invitation is not returned again");
 
     backend.text(EVEN, to.as_str().unwrap(), body.as_str().unwrap()).await;
-    let ended = backend.ends_as(id, "COMPLETED").await;
+    let ended = backend.expect_status(id, "COMPLETED").await;
     assert_eq!(ended["match"], true);
 
     let callback = receiver.next().await;
@@ -131,7 +133,7 @@ async fn sms_from_another_number_does_not_match(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
     backend.text("+990777777702", &check.receiver, &check.body).await;
-    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], false);
+    assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], false);
 }
 
 async fn edited_sms_texts_are_recognised(world: World) {
@@ -141,7 +143,7 @@ async fn edited_sms_texts_are_recognised(world: World) {
         let body = dressed.replace("{}", &check.body);
         let body = if index == 3 { body.to_lowercase() } else { body };
         backend.text(&format!("+9901234567{index}0"), &check.receiver, &body).await;
-        assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true, "{dressed}");
+        assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true, "{dressed}");
     }
 }
 
@@ -157,7 +159,7 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
     ] {
         let check = backend.create(json!({"phone_number": number})).await;
         backend.text(number, &check.receiver, &check.body).await;
-        let ended = backend.ends_as(&check.id, status).await;
+        let ended = backend.expect_status(&check.id, status).await;
         assert_eq!(ended.get("match").unwrap_or(&Value::Null), &verdict, "{number}");
         let code = if status == "ERROR" { json!("internal_error") } else { Value::Null };
         assert_eq!(ended.get("error_code").unwrap_or(&Value::Null), &code, "{number}");
@@ -212,12 +214,12 @@ async fn sms_without_the_code_marks_the_check_pending(world: World) {
     let check = backend.create(json!({"phone_number": EVEN})).await;
     let other = backend.create(json!({"phone_number": "+990123456702"})).await;
     backend.text(EVEN, &check.receiver, "hello?").await;
-    let pending = backend.ends_as(&check.id, "PENDING").await;
+    let pending = backend.expect_status(&check.id, "PENDING").await;
     assert!(pending.get("updated_at").is_some() && pending.get("match").is_none(), "{pending}");
-    assert_eq!(backend.get(&other.id).await.json()["status"], "ACCEPTED", "of another number");
+    assert_eq!(backend.get(&other.id).await.json()["status"], "ACCEPTED", "checks of other numbers are not affected");
 
     backend.text(EVEN, &check.receiver, &check.body).await;
-    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true);
 }
 
 async fn wrong_code_or_receiver_changes_nothing(world: World) {
@@ -238,7 +240,7 @@ async fn duplicate_sms_conclude_once_with_one_callback(world: World) {
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let sms = json!({"from": EVEN, "to": check.receiver, "body": check.body, "faults": {"extra_copies": 10}});
     futures_util::future::join_all((0..10).map(|_| backend.text_with(sms.clone()))).await;
-    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true);
     receiver.next().await;
     // A complete check ensures that no earlier callback is still on its way.
     let next = backend.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/next")})).await;
@@ -256,7 +258,7 @@ async fn simulated_delivery_faults_do_not_change_the_outcome(world: World) {
     ] {
         let check = backend.create(json!({"phone_number": number})).await;
         backend.text_with(json!({"from": number, "to": check.receiver, "body": check.body, "faults": faults})).await;
-        assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], verdict, "{faults}");
+        assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], verdict, "{faults}");
     }
     let check = backend.create(json!({"phone_number": "+990123456718"})).await;
     let garbled = json!({"garbled": true});
@@ -269,7 +271,7 @@ async fn simulated_delivery_faults_do_not_change_the_outcome(world: World) {
 async fn auto_reply_concludes_checks(world: World) {
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
-    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true);
 }
 
 async fn project_settings_apply_to_checks(world: World) {
@@ -281,7 +283,7 @@ async fn project_settings_apply_to_checks(world: World) {
     assert!(created["expected_sms_body"].as_str().unwrap().starts_with("ACME "));
     let own = backend.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/own")})).await;
     backend.text("+990123456702", &own.receiver, &own.body).await;
-    assert_eq!(receiver.next().await.target, "/own", "the check's own URL comes first");
+    assert_eq!(receiver.next().await.target, "/own", "the URL of the check takes precedence");
     world.advance(SignedDuration::from_secs(90));
     assert_eq!(receiver.next().await.target, "/project");
 }
@@ -289,31 +291,31 @@ async fn project_settings_apply_to_checks(world: World) {
 /// A sandbox project of another workspace that knows everything about the check.
 async fn simulated_sms_reach_only_checks_of_their_project(world: World) {
     let ours = ReverseSmsClient::sandbox(&world).await;
-    let stranger = ReverseSmsClient::of_another_workspace(&world).await;
+    let other_tenant = ReverseSmsClient::of_another_workspace(&world).await;
     let sibling = ReverseSmsClient::new_named(&world, "Sibling").await;
     let check = ours.create(json!({"phone_number": EVEN})).await;
-    for other in [&stranger, &sibling] {
+    for other in [&other_tenant, &sibling] {
         other.text(EVEN, &check.receiver, "hello").await;
         other.text(EVEN, &check.receiver, &check.body).await;
         other.text(ODD, &check.receiver, &check.body).await;
         let parts = json!({"from": EVEN, "to": check.receiver, "body": check.body, "faults": {"parts": 2}});
         other.text_with(parts).await;
-        assert_eq!(ours.get(&check.id).await.json()["status"], "ACCEPTED", "not even pending");
+        assert_eq!(ours.get(&check.id).await.json()["status"], "ACCEPTED", "still ACCEPTED, not PENDING");
     }
     ours.text(EVEN, &check.receiver, "hello").await;
-    ours.ends_as(&check.id, "PENDING").await;
+    ours.expect_status(&check.id, "PENDING").await;
     ours.text(EVEN, &check.receiver, &check.body).await;
-    assert_eq!(ours.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!(ours.expect_status(&check.id, "COMPLETED").await["match"], true);
 }
 
 /// Delays and connection drops are simulated per project.
 async fn simulated_traffic_of_a_project_does_not_delay_others(world: World) {
     let ours = ReverseSmsClient::sandbox(&world).await;
     let other = world.another_tenant().await;
-    let stranger = ReverseSmsClient::of_tenant(&world, &other, "Stranger").await;
+    let other_tenant = ReverseSmsClient::of_tenant(&world, &other, "Other project").await;
     let late = json!({"from": EVEN, "to": "+99000000001", "body": "late", "faults": {"late_seconds": 3600}});
     let send = async || {
-        let request = Request::post("/v1/sandbox/inbound-sms").bearer(&stranger.token).json(&late);
+        let request = Request::post("/v1/sandbox/inbound-sms").bearer(&other_tenant.token).json(&late);
         world.send(request).await
     };
     let mut taken = 0;
@@ -333,10 +335,12 @@ async fn simulated_traffic_of_a_project_does_not_delay_others(world: World) {
     let dropping = json!({"from": EVEN, "to": "+99000000001", "body": "lost", "faults": {"link_drops": 3}});
     let sibling = ReverseSmsClient::of_tenant(&world, &other, "Sibling").await;
     let dropping = (0..4).map(|_| sibling.text_with(dropping.clone()));
-    let check = ours.create(json!({"phone_number": EVEN})).await;
+    let mut receiver = Receiver::start().await;
+    let check = ours.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let answered = async {
         ours.text(EVEN, &check.receiver, &check.body).await;
-        assert_eq!(ours.ends_as(&check.id, "COMPLETED").await["match"], true);
+        assert_eq!(receiver.next().await.json()["match"], true);
+        assert_eq!(ours.get(&check.id).await.json()["status"], "COMPLETED");
     };
     join(join_all(dropping), answered).await;
 }

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{
-    client::{HttpResponse, Request},
+    client::{HttpResponse, Request, basic_auth},
     on_both_stores,
-    world::{Tenant, World, basic},
+    world::{Tenant, World},
 };
 
 async fn revoked_token_is_rejected_immediately(world: World) {
@@ -17,7 +17,7 @@ async fn revoked_token_is_rejected_immediately(world: World) {
     assert_eq!((response.text().as_str(), response.header("content-type")), ("{}", Some("application/json")));
     assert_eq!(response.header("cache-control"), Some("no-store"));
     assert!(!world.accepts_token(&token).await);
-    assert!(world.accepts_token(&other).await, "one token was revoked, not its credential");
+    assert!(world.accepts_token(&other).await, "other tokens of the credential stay valid");
     revoke(&world, &world.acme, &token).await.assert(200);
     assert!(!world.accepts_token(&token).await);
 }
@@ -32,10 +32,10 @@ async fn token_of_another_client_stays_valid(world: World) {
     let sibling = world.manage(Request::post(&format!("{}/credentials", project.path)).json(&json!({}))).await;
     let sibling = sibling.assert(201).json();
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-    let authorization = basic(sibling["client_id"].as_str().unwrap(), sibling["client_secret"].as_str().unwrap());
+    let authorization = basic_auth(sibling["client_id"].as_str().unwrap(), sibling["client_secret"].as_str().unwrap());
     let request = Request::post("/oauth2/revoke").header("Authorization", authorization).form(&[("token", &token)]);
     world.send(request).await.assert(200);
-    assert!(world.accepts_token(&token).await, "not even the same project's other credential may");
+    assert!(world.accepts_token(&token).await, "another credential of the same project cannot revoke the token");
 }
 
 async fn revoking_an_invalid_token_returns_200(world: World) {
@@ -45,7 +45,7 @@ async fn revoking_an_invalid_token_returns_200(world: World) {
     for token in ["unknown", "a.b.c", "..", "\u{1f512}", &forged, &"x".repeat(3000)] {
         revoke(&world, &world.acme, token).await.assert(200);
     }
-    assert!(world.accepts_token(&token).await, "a forged copy does not take the real one along");
+    assert!(world.accepts_token(&token).await, "revoking a forged copy does not revoke the token");
 
     world.advance(SignedDuration::from_secs(3600));
     revoke(&world, &world.acme, &token).await.assert(200);
@@ -78,12 +78,7 @@ async fn invalid_requests_are_rejected() {
         ("in the query", Request { target: in_query, ..authorised(&world.acme).form(&[]) }, 400, "invalid_request"),
         ("no client", anonymous().form(&good), 401, "invalid_client"),
         ("the token as the client", anonymous().bearer(&token).form(&good), 401, "invalid_client"),
-        (
-            "a wrong secret",
-            anonymous().header("Authorization", basic(&world.acme.client_id, "wrong")).form(&good),
-            401,
-            "invalid_client",
-        ),
+        ("a wrong secret", anonymous().basic(&world.acme.client_id, "wrong").form(&good), 401, "invalid_client"),
         (
             "a secret in the body",
             authorised(&world.acme).form(&[good[0], ("client_secret", "x")]),
@@ -102,9 +97,8 @@ async fn invalid_requests_are_rejected() {
 async fn deleted_client_cannot_revoke(world: World) {
     let project = world.project("Shop", json!({})).await;
     world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);
-    let request = Request::post("/oauth2/revoke")
-        .header("Authorization", basic(&project.client_id, &project.client_secret))
-        .form(&[("token", "x")]);
+    let request =
+        Request::post("/oauth2/revoke").basic(&project.client_id, &project.client_secret).form(&[("token", "x")]);
     world.send(request).await.assert_problem(401, "unauthorized");
 }
 
@@ -116,7 +110,7 @@ on_both_stores!(
 );
 
 fn authorised(tenant: &Tenant) -> Request {
-    Request::post("/oauth2/revoke").header("Authorization", basic(&tenant.client_id, &tenant.client_secret))
+    Request::post("/oauth2/revoke").basic(&tenant.client_id, &tenant.client_secret)
 }
 
 async fn revoke(world: &World, tenant: &Tenant, token: &str) -> HttpResponse {

@@ -43,7 +43,7 @@ impl Ids {
 
 pub fn all() -> Vec<Route> {
     let routes = http::public_routes();
-    routes.table().iter().map(|&(method, template)| Route { method, template }).collect()
+    routes.iter().map(|route| Route { method: route.method, template: route.path }).collect()
 }
 
 /// Distinct paths.
@@ -111,7 +111,7 @@ pub fn fill(template: &str, ids: &Ids) -> String {
         .replace("{connector}", "sandbox")
         .replace("{phone_number}", "+990123456700")
         .replace("{ip}", "203.0.113.10");
-    assert!(!path.contains('{'), "say what {template} is filled with");
+    assert!(!path.contains('{'), "{template} has a parameter without a value");
     path
 }
 
@@ -147,7 +147,7 @@ impl Route {
                 json!({"phone_number": "+990123456700"})
             }
             ("PUT", "allowed-networks") => json!({"networks": []}),
-            _ => panic!("say what a body of {self:?} looks like"),
+            _ => panic!("no body is defined for {self:?}"),
         }
     }
 }

@@ -7,11 +7,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, sandbox::DEFAULT_SIM, tenancy::Mode};
+use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
-use tokio::sync::Semaphore;
+use ringtrue_sandbox::access::DEFAULT_SIM;
+use ringtrue_test_support::WAIT_LIMIT;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 
 use crate::world::World;
 
@@ -25,20 +30,20 @@ pub const GOOD_CODE: &str = "good-code-of-an-operator";
 #[derive(Debug)]
 pub struct ScriptedOperator {
     authorize: String,
-    departures: Mutex<VecDeque<ErrorCode>>,
-    arrivals: Mutex<VecDeque<ErrorCode>>,
+    request_errors: Mutex<VecDeque<ErrorCode>>,
+    response_errors: Mutex<VecDeque<ErrorCode>>,
     /// Requests of returning devices, in order.
-    seen: Mutex<Vec<Seen>>,
+    returned_devices: watch::Sender<Vec<ReturnedDevice>>,
     /// Each returning device takes a permit.
     responses: Semaphore,
 }
 
 /// Data of a returning device as passed to the connector.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReturnedDevice {
     pub peer: SocketAddr,
     pub device: IpAddr,
-    pub departed_from: IpAddr,
+    pub initial_ip: IpAddr,
     pub query: Vec<(String, String)>,
     pub headers: Vec<(String, Vec<u8>)>,
 }
@@ -52,27 +57,37 @@ impl ScriptedOperator {
     pub fn at(world: &World, authorize: &str) -> Arc<Self> {
         let operator = Arc::new(ScriptedOperator {
             authorize: authorize.to_owned(),
-            departures: Mutex::default(),
-            arrivals: Mutex::default(),
-            seen: Mutex::default(),
+            request_errors: Mutex::default(),
+            response_errors: Mutex::default(),
+            returned_devices: watch::Sender::default(),
             responses: Semaphore::new(Semaphore::MAX_PERMITS),
         });
-        world.node.engine.networks().set_simulated_route(Arc::clone(&operator) as _);
+        world.node.sandbox_access.set_silent_connector(Arc::clone(&operator) as _);
         operator
     }
 
     /// Rejects the next authorization request.
     pub fn refuse(&self, code: ErrorCode) {
-        self.departures.lock().unwrap().push_back(code);
+        self.request_errors.lock().unwrap().push_back(code);
     }
 
     /// Fails the next returning device.
     pub fn fail(&self, code: ErrorCode) {
-        self.arrivals.lock().unwrap().push_back(code);
+        self.response_errors.lock().unwrap().push_back(code);
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub fn returned_devices(&self) -> Vec<ReturnedDevice> {
+        self.returned_devices.borrow().clone()
+    }
+
+    /// Waits until this many devices have returned.
+    pub async fn wait_for_devices(&self, count: usize) {
+        let mut returned_devices = self.returned_devices.subscribe();
+        let returned =
+            timeout(WAIT_LIMIT, returned_devices.wait_for(|returned_devices| returned_devices.len() >= count))
+                .await
+                .is_ok();
+        assert!(returned, "the operator is not queried");
     }
 
     /// Stops responding.
@@ -96,37 +111,37 @@ impl SilentConnector for ScriptedOperator {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn begin_authorization(
-        &self,
-        departure: AuthorizationRequest<'_>,
-    ) -> Result<AuthorizationRedirect, ErrorCode> {
-        if let Some(code) = self.departures.lock().unwrap().pop_front() {
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        if let Some(code) = self.request_errors.lock().unwrap().pop_front() {
             return Err(code);
         }
-        let sim = departure.simulated_sim.map_or(DEFAULT_SIM, Msisdn::as_str);
-        let location = format!("{}?state={}", self.authorize, departure.state);
+        let sim = request.simulated_sim.map_or(DEFAULT_SIM, Msisdn::as_str);
+        let location = format!("{}?state={}", self.authorize, request.state);
         Ok(AuthorizationRedirect { location, connector_data: sim.as_bytes().to_vec() })
     }
 
-    async fn complete_authorization(&self, arrival: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
-        self.seen.lock().unwrap().push(Seen {
-            peer: arrival.peer,
-            device: arrival.device_ip,
-            departed_from: arrival.initial_ip,
-            query: arrival.query.to_vec(),
-            headers: arrival.headers.to_vec(),
-        });
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        let device = ReturnedDevice {
+            peer: response.peer,
+            device: response.device_ip,
+            initial_ip: response.initial_ip,
+            query: response.query.to_vec(),
+            headers: response.headers.to_vec(),
+        };
+        self.returned_devices.send_modify(|returned_devices| returned_devices.push(device));
         self.responses.acquire().await.expect("open").forget();
-        if let Some(code) = self.arrivals.lock().unwrap().pop_front() {
+        if let Some(code) = self.response_errors.lock().unwrap().pop_front() {
             return Err(code);
         }
-        let get = |wanted: &str| arrival.query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-        let is_enriched = arrival.headers.iter().any(|(name, _)| name == "x-msisdn");
+        let get = |wanted_name: &str| {
+            response.query.iter().find(|(name, _)| name == wanted_name).map(|(_, value)| value.as_str())
+        };
+        let is_enriched = response.headers.iter().any(|(name, _)| name == "x-msisdn");
         if get("code") != Some(GOOD_CODE) && !is_enriched {
             return Err(ErrorCode::MnoUserNotFound);
         }
-        let sim = Msisdn::parse(std::str::from_utf8(arrival.connector_data).unwrap(), Mode::Sandbox).unwrap();
-        Ok(match arrival.operation {
+        let sim = Msisdn::parse(std::str::from_utf8(response.connector_data).unwrap(), Mode::Sandbox).unwrap();
+        Ok(match response.operation {
             SilentOperation::VerifyNumber(claimed) => SilentResult::Match(*claimed == sim),
             SilentOperation::DiscoverNumber => SilentResult::Number(sim),
         })

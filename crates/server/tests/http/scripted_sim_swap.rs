@@ -1,52 +1,65 @@
 //! A scripted SIM Swap operator in place of a connector, within the process.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::SignedDuration;
-use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, sandbox::SandboxScript, sim_swap::SimHistory};
+use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, sim_swap::SimHistory};
 use ringtrue_engine::{
     networks::SimSwapNetworkRoute,
     ports::{SimSwapConnector, SimSwapRequest},
 };
-use tokio::sync::Semaphore;
+use ringtrue_sandbox::access::NumberScript;
+use ringtrue_test_support::WAIT_LIMIT;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 
 use crate::world::World;
 
 /// Responds according to the last digits of numbers.
 #[derive(Debug)]
 pub struct ScriptedSimSwap {
-    asked: AtomicUsize,
+    request_count: watch::Sender<usize>,
     /// Each request takes a permit.
     responses: Semaphore,
 }
 
 impl ScriptedSimSwap {
     fn new() -> Arc<Self> {
-        Arc::new(ScriptedSimSwap { asked: AtomicUsize::new(0), responses: Semaphore::new(Semaphore::MAX_PERMITS) })
+        Arc::new(ScriptedSimSwap {
+            request_count: watch::Sender::default(),
+            responses: Semaphore::new(Semaphore::MAX_PERMITS),
+        })
     }
 
     /// Installs it for sandbox projects.
     pub fn simulated(world: &World) -> Arc<Self> {
-        let register = ScriptedSimSwap::new();
-        world.node.engine.networks().set_simulated_sim_swap(Arc::clone(&register) as _);
-        register
+        let operator = ScriptedSimSwap::new();
+        world.node.sandbox_access.set_sim_swap_connector(Arc::clone(&operator) as _);
+        operator
     }
 
     /// Installs it for these networks.
     pub fn of(world: &World, networks: &[&str]) -> Arc<Self> {
-        let register = ScriptedSimSwap::new();
+        let operator = ScriptedSimSwap::new();
         let networks: Vec<NetworkId> = networks.iter().map(|id| id.parse().unwrap()).collect();
-        let connector = Arc::clone(&register) as _;
+        let connector = Arc::clone(&operator) as _;
         world.node.engine.networks().set_sim_swap_routes(vec![SimSwapNetworkRoute { networks, connector }]);
-        register
+        operator
     }
 
-    pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    pub fn request_count(&self) -> usize {
+        *self.request_count.borrow()
+    }
+
+    /// Waits until this many requests were received in total.
+    pub async fn wait_for_requests(&self, count: usize) {
+        let mut request_count = self.request_count.subscribe();
+        let received =
+            timeout(WAIT_LIMIT, request_count.wait_for(|request_count| *request_count >= count)).await.is_ok();
+        assert!(received, "the operator is not queried");
     }
 
     /// Stops responding.
@@ -63,19 +76,19 @@ impl ScriptedSimSwap {
 #[async_trait]
 impl SimSwapConnector for ScriptedSimSwap {
     fn name(&self) -> &'static str {
-        "register"
+        "scripted"
     }
 
-    async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        self.request_count.send_modify(|request_count| *request_count += 1);
         self.responses.acquire().await.expect("open").forget();
-        let hours_ago = |hours| Ok(SimHistory::ChangedAt(question.now - SignedDuration::from_hours(hours)));
-        match SandboxScript::of(question.number.tail()) {
-            SandboxScript::OperatorFault => Err(ErrorCode::MnoServerError),
-            SandboxScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
-            SandboxScript::Silence => Ok(SimHistory::NoChangeFor(question.period.duration())),
-            SandboxScript::NoSecureSna | SandboxScript::Even => hours_ago(24 * 730),
-            SandboxScript::Odd => hours_ago(20),
+        let hours_ago = |hours| Ok(SimHistory::ChangedAt(request.now - SignedDuration::from_hours(hours)));
+        match NumberScript::of(request.number.tail()) {
+            NumberScript::OperatorFault => Err(ErrorCode::MnoServerError),
+            NumberScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
+            NumberScript::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
+            NumberScript::NoSecureSna | NumberScript::Even => hours_ago(24 * 730),
+            NumberScript::Odd => hours_ago(20),
             script => panic!("unexpected script {script:?}"),
         }
     }

@@ -26,31 +26,31 @@ async fn populate(world: &World) {
     world.project_of(&other, "Alpha", json!({})).await;
 }
 
-const ODD: &str = "100% 'off'; a_b, (c)";
-const ODDER: &str = "back\\slash \"quoted\" *";
+const SPECIAL_NAME: &str = "100% 'off'; a_b, (c)";
+const QUOTED_NAME: &str = "back\\slash \"quoted\" *";
 
 async fn expressions_return_matching_projects(world: World) {
     populate(&world).await;
     for (search, expected) in [
         ("name==Alpha", &["Alpha"][..]),
         ("name==alpha", &[]),
-        ("name!=Alpha", &[ODDER, ODD, "Gamma", "Beta"]),
+        ("name!=Alpha", &[QUOTED_NAME, SPECIAL_NAME, "Gamma", "Beta"]),
         ("name==*a", &["Gamma", "Beta", "Alpha"]),
         ("name==*et*", &["Beta"]),
-        ("name!=*a", &[ODDER, ODD]),
+        ("name!=*a", &[QUOTED_NAME, SPECIAL_NAME]),
         ("name=in=(Alpha,Beta,Delta)", &["Beta", "Alpha"]),
-        ("name=out=(Alpha,Beta)", &[ODDER, ODD, "Gamma"]),
-        ("name=='100% \\'off\\'; a_b, (c)'", &[ODD]),
-        ("name==\"100%*\"", &[ODD]),
+        ("name=out=(Alpha,Beta)", &[QUOTED_NAME, SPECIAL_NAME, "Gamma"]),
+        ("name=='100% \\'off\\'; a_b, (c)'", &[SPECIAL_NAME]),
+        ("name==\"100%*\"", &[SPECIAL_NAME]),
         ("name==\"%\"", &[]),
         ("name==A_pha", &[]),
-        ("name==\"back\\\\slash*\"", &[ODDER]),
+        ("name==\"back\\\\slash*\"", &[QUOTED_NAME]),
         ("mode==live", &["Beta"]),
-        ("mode!=live", &[ODDER, ODD, "Gamma", "Alpha"]),
+        ("mode!=live", &[QUOTED_NAME, SPECIAL_NAME, "Gamma", "Alpha"]),
         ("mode=in=(live,sandbox);disabled==true", &["Gamma"]),
-        ("disabled==false", &[ODDER, ODD, "Beta", "Alpha"]),
-        ("created_at=gt=2026-01-01T00:00:10Z", &[ODDER, ODD, "Gamma"]),
-        ("created_at=ge=2026-01-01T00:00:10Z", &[ODDER, ODD, "Gamma", "Beta"]),
+        ("disabled==false", &[QUOTED_NAME, SPECIAL_NAME, "Beta", "Alpha"]),
+        ("created_at=gt=2026-01-01T00:00:10Z", &[QUOTED_NAME, SPECIAL_NAME, "Gamma"]),
+        ("created_at=ge=2026-01-01T00:00:10Z", &[QUOTED_NAME, SPECIAL_NAME, "Gamma", "Beta"]),
         ("created_at<2026-01-01T00:00:10Z", &["Alpha"]),
         ("created_at<=2026-01-01T00:00:10.000Z", &["Beta", "Alpha"]),
         ("created_at==2026-01-01T01:00:20%2B01:00", &["Gamma"]),
@@ -82,13 +82,13 @@ async fn search_text_is_never_interpreted_as_sql(world: World) {
         let page = find(&world, &format!("name==\"{quoted}\"")).await.assert(200).json();
         assert_eq!(page["content"], json!([]), "{value}");
     }
-    assert_eq!(find(&world, "name==*").await.json()["page"]["total_elements"], 5, "and all is still there");
+    assert_eq!(find(&world, "name==*").await.json()["page"]["total_elements"], 5, "all projects still exist");
 }
 
 #[tokio::test]
 async fn invalid_expressions_are_rejected_with_position_and_reason() {
     let world = World::sqlite().await;
-    for (search, told) in [
+    for (search, expected_detail) in [
         ("", "column 1"),
         ("name", "column 5"),
         ("name==", "column 7"),
@@ -117,8 +117,8 @@ async fn invalid_expressions_are_rejected_with_position_and_reason() {
         let response = find(&world, search).await;
         assert_eq!(response.status, 400, "{search}");
         let response = response.assert_problem(400, "search_invalid");
-        assert!(response.detail().contains(told), "{search}: {}", response.detail());
-        assert!(!response.text().contains("447700900123"), "a number is not repeated");
+        assert!(response.detail().contains(expected_detail), "{search}: {}", response.detail());
+        assert!(!response.text().contains("447700900123"), "the error does not echo the number");
     }
 }
 

@@ -39,8 +39,8 @@ async fn workspace_runs_two_searches_without_delaying_others(world: World) {
     let other = world.another_tenant().await;
     let project = world.project_of(&other, "Bank", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-    let stranger = ReverseSmsClient { world: &world, project, token };
-    create_checks(&stranger).await;
+    let other_tenant = ReverseSmsClient { world: &world, project, token };
+    create_checks(&other_tenant).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let list = format!(
         "/console/workspaces/{}/projects/{}/checks/reverse_sms",
@@ -49,13 +49,13 @@ async fn workspace_runs_two_searches_without_delaying_others(world: World) {
 
     // Two searches of the first workspace that do not finish.
     let workspace = WorkspaceId(world.acme.workspace_id.parse().unwrap());
-    let running = [(); 2].map(|()| world.node.engine.search_limiter().try_acquire(workspace).unwrap());
+    let running = [(); 2].map(|()| world.node.engine.checks.search_limiter().try_acquire(workspace).unwrap());
     let rejected = backend.list(&expensive()).await.assert_problem(429, "too_many_requests");
     assert_eq!(rejected.header("retry-after"), Some("1"));
     assert!(rejected.header("x-ratelimit-limit").is_some());
     viewer.get(&format!("{list}{}", expensive())).await.assert(429);
 
-    let found = stranger.list(&expensive()).await.assert(200).json();
+    let found = other_tenant.list(&expensive()).await.assert(200).json();
     assert_eq!(found["page"]["total_elements"], CHECKS);
     backend.get(&check.id).await.assert(200);
     backend.list("").await.assert(200);

@@ -1,5 +1,6 @@
 //! Graceful shutdown: requests in progress finish, and no new ones are accepted.
 
+use ringtrue_test_support::WAIT_LIMIT;
 use serde_json::json;
 use tokio::{
     io::AsyncWriteExt,
@@ -8,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    client::{Request, WAIT_LIMIT, parse, read_until_closed},
+    client::{Request, parse, read_until_closed},
     on_both_stores,
     world::{World, assert_contract},
 };
@@ -28,7 +29,7 @@ async fn request_in_progress_finishes_before_shutdown(world: World) {
     stream.write_all(&body.as_bytes()[..5]).await.unwrap();
     let address = node.address;
     // The head has been read once the node has served a later connection.
-    world_has_served(address).await;
+    wait_for_next_request(address).await;
 
     shutdown.cancel();
     let ended = tokio::join!(
@@ -40,7 +41,7 @@ async fn request_in_progress_finishes_before_shutdown(world: World) {
         },
         timeout(WAIT_LIMIT, node.wait_until_stopped()),
     );
-    ended.1.expect("the node ends");
+    ended.1.expect("the node stops");
     let response = assert_contract(&request, parse(&ended.0, false)).assert(201);
     assert_eq!(response.json()["name"], "Last minute");
     let projects = world.manage(Request::get(&format!("{}/projects", world.acme.path()))).await.assert(200).json();
@@ -55,9 +56,9 @@ async fn idle_connections_do_not_delay_shutdown() {
     let mut idle = TcpStream::connect(node.address).await.unwrap();
     let request = Request::get("/livez").header("Connection", "keep-alive").bytes(node.address);
     idle.write_all(&request).await.unwrap();
-    world_has_served(node.address).await;
+    wait_for_next_request(node.address).await;
     shutdown.cancel();
-    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node ends");
+    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node stops");
     assert!(read_until_closed(&mut idle).await.starts_with(b"HTTP/1.1 200"));
 }
 
@@ -69,9 +70,9 @@ async fn incomplete_request_does_not_delay_shutdown() {
     let silent = TcpStream::connect(node.address).await.unwrap();
     let mut half = TcpStream::connect(node.address).await.unwrap();
     half.write_all(b"GET /livez HTTP/1.1\r\nHost: ").await.unwrap();
-    world_has_served(node.address).await;
+    wait_for_next_request(node.address).await;
     shutdown.cancel();
-    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node ends");
+    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node stops");
     drop((silent, half));
 }
 
@@ -84,18 +85,18 @@ async fn stopping_node_is_not_ready() {
     let bytes = request.bytes(node.address);
     let mut probe = TcpStream::connect(node.address).await.unwrap();
     probe.write_all(&bytes[..20]).await.unwrap();
-    world_has_served(node.address).await;
+    wait_for_next_request(node.address).await;
     shutdown.cancel();
     probe.write_all(&bytes[20..]).await.unwrap();
     let response = assert_contract(&request, parse(&read_until_closed(&mut probe).await, false))
         .assert_problem(503, "service_unavailable");
     assert!(response.header("retry-after").is_some());
-    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node ends");
+    timeout(WAIT_LIMIT, node.wait_until_stopped()).await.expect("the node stops");
 }
 
 on_both_stores!(request_in_progress_finishes_before_shutdown);
 
 /// Waits until the node has served another request.
-async fn world_has_served(address: std::net::SocketAddr) {
+async fn wait_for_next_request(address: std::net::SocketAddr) {
     crate::client::send(address, &Request::get("/livez")).await.assert(200);
 }

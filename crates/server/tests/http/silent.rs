@@ -1,5 +1,6 @@
 //! Secure SNA and Discovery end to end: create, redirects, redemption, callback.
 
+use ringtrue_server::config::BaseUrl;
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
@@ -63,7 +64,7 @@ async fn claimed_number_of_the_device_matches(world: World) {
 /// The sandbox operators of all nodes accept each other's codes.
 async fn sandbox_redirect_chain_spans_nodes(database: Database) {
     let base_url = "https://eu.verify.example";
-    let world = World::with(database, |config| config.base_url = Some(base_url.parse().unwrap())).await;
+    let world = World::with(database, |config| config.base_url = Some(BaseUrl::parse(base_url).unwrap())).await;
     let second = world.second_node().await;
     for (path, body, verdict) in [
         (SECURE_SNA, json!({"phone_number": EVEN}), ("match", json!(true))),
@@ -130,9 +131,9 @@ async fn discovered_number_is_erased(world: World) {
     let check = silent.create(json!({})).await;
     let code = silent.complete_redirect(&check.target).await;
     let redeemed = silent.redeem(&check.id, &code).await.assert(200).json();
-    assert_eq!(redeemed["phone_number"], "+99000000010", "the SIM of devices that were given none");
+    assert_eq!(redeemed["phone_number"], "+99000000010", "devices without a SIM parameter use the default SIM");
     let number = Msisdn::parse(redeemed["phone_number"].as_str().unwrap(), Mode::Sandbox).unwrap();
-    world.node.engine.erase_number(&number).await.unwrap();
+    world.node.engine.node.erase_number(&number).await.unwrap();
     let kept = silent.get(&check.id).await.assert(200).json();
     assert_eq!((&kept["status"], kept.get("phone_number")), (&json!("COMPLETED"), None));
     assert_eq!(kept["network_id"], "00101");
@@ -158,7 +159,7 @@ async fn operator_error_fails_the_check(world: World) {
                 assert_eq!((&end["check_id"], &end["error"]), (&json!(check.id), &json!(code.as_str())));
                 let ended = silent.get(&check.id).await.json();
                 assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(code.as_str())));
-                assert_eq!(ended.get("network_id"), None, "no network has responded");
+                assert_eq!(ended.get("network_id"), None, "failed checks have no network");
                 assert_eq!(receiver.next().await.json()["error_code"], code.as_str());
             }
         }
@@ -179,8 +180,8 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
             let response = silent.return_from_operator(&silent.start_redirect(&check.target).await).await.assert(302);
             let location = response.header("location").unwrap();
             assert!(location.starts_with(start), "{location}");
-            let told = query(location);
-            let get = |name: &str| told.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+            let parameters = query(location);
+            let get = |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
             assert_eq!((get("check_id"), get("reference_id")), (Some(check.id.as_str()), reference));
             silent.redeem(&check.id, get("code").unwrap()).await.assert(200);
 
@@ -192,8 +193,8 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
             for (response, error) in faults.iter().zip(["mno_user_not_found", "check_already_completed"]) {
                 let location = response.clone().assert(302).header("location").unwrap().to_owned();
                 assert!(location.starts_with(start), "{location}");
-                let told = query(&location);
-                let get = |name: &str| told.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+                let parameters = query(&location);
+                let get = |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
                 assert_eq!((get("check_id"), get("error")), (Some(check.id.as_str()), Some(error)));
                 assert!(get("error_description").is_some_and(|text| text.contains("Reverse SMS")), "{location}");
                 assert_eq!((get("code"), get("reference_id")), (None, None));
@@ -207,24 +208,24 @@ async fn check_expires_at_any_step_of_the_chain(world: World) {
     for path in BOTH {
         let silent = SilentClient::new(&world, path).await;
         let mut receiver = Receiver::start().await;
-        let at_home = silent.create(json!({})).await;
-        let away = silent.create(json!({})).await;
-        let back = silent.create(json!({"callback_url": receiver.url("/")})).await;
-        let state = silent.start_redirect(&away.target).await;
-        let code = silent.complete_redirect(&back.target).await;
+        let unopened = silent.create(json!({})).await;
+        let redirected = silent.create(json!({})).await;
+        let returned = silent.create(json!({"callback_url": receiver.url("/")})).await;
+        let state = silent.start_redirect(&redirected.target).await;
+        let code = silent.complete_redirect(&returned.target).await;
         world.advance(SignedDuration::from_millis(119_999));
-        assert_eq!(silent.get(&back.id).await.json()["status"], "PENDING");
+        assert_eq!(silent.get(&returned.id).await.json()["status"], "PENDING");
         world.advance(SignedDuration::from_millis(1));
 
-        let told = [silent.open(&at_home.target).await, silent.return_from_operator(&state).await];
-        for (response, id) in told.into_iter().zip([&at_home.id, &away.id]) {
+        let responses = [silent.open(&unopened.target).await, silent.return_from_operator(&state).await];
+        for (response, id) in responses.into_iter().zip([&unopened.id, &redirected.id]) {
             let body = response.assert_problem(410, "check_expired").json();
             assert_eq!((&body["check_id"], &body["error"]), (&json!(id), &json!("check_expired")));
             assert_eq!(body["error_description"], body["detail"]);
         }
-        silent.redeem(&back.id, &code).await.assert_problem(410, "check_expired");
-        silent.redeem(&back.id, "wrong").await.assert_problem(410, "check_expired");
-        let expired = silent.get(&back.id).await.assert(200).json();
+        silent.redeem(&returned.id, &code).await.assert_problem(410, "check_expired");
+        silent.redeem(&returned.id, "wrong").await.assert_problem(410, "check_expired");
+        let expired = silent.get(&returned.id).await.assert(200).json();
         assert_eq!((&expired["status"], &expired["error_code"]), (&json!("EXPIRED"), &json!("check_expired")));
         assert_eq!(
             silent.list("?search=status==EXPIRED").await.assert(200).json()["content"].as_array().unwrap().len(),

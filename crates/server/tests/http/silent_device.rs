@@ -8,9 +8,10 @@ use crate::{
     client::{self, HttpResponse, Request},
     database::Database,
     on_both_databases, on_both_stores,
+    receiver::Receiver,
     scripted_operator::{AUTHORIZE, NAME, ScriptedOperator},
     silent_client::{BOTH, DISCOVERY, SECURE_SNA, SilentClient, callback, redirect_state},
-    world::{World, eventually},
+    world::World,
 };
 
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -22,26 +23,26 @@ async fn check_url_requires_its_token() {
     for path in BOTH {
         let silent = SilentClient::new(&world, path).await;
         let [check, other] = [silent.create(json!({})).await, silent.create(json!({})).await];
-        let (way, token) = check.target.split_once("?t=").unwrap();
+        let (check_path, token) = check.target.split_once("?t=").unwrap();
         let foreign = other.target.split_once("?t=").unwrap().1;
         for (target, status, code) in [
-            (way.to_owned(), 404, "check_not_found"),
-            (format!("{way}?t="), 404, "check_not_found"),
-            (format!("{way}?t={foreign}"), 404, "check_not_found"),
-            (format!("{way}?t={}", &token[1..]), 404, "check_not_found"),
-            (format!("{way}?T={token}"), 404, "check_not_found"),
-            (format!("{way}?t={token}&t={token}"), 400, "bad_request"),
-            (format!("{way}?t=%zz"), 400, "bad_request"),
-            (format!("{way}?t={token}&sim=447700900123"), 400, "phone_number_invalid"),
-            (format!("{way}?t={token}&sim={}", "x".repeat(4_097)), 400, "bad_request"),
-            (way.replace(&check.id, "not-a-uuid") + "?t=x", 400, "bad_request"),
-            (way.replace(&check.id, "%FF") + "?t=x", 400, "bad_request"),
-            (way.replace(&check.id, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b") + "?t=x", 404, "check_not_found"),
+            (check_path.to_owned(), 404, "check_not_found"),
+            (format!("{check_path}?t="), 404, "check_not_found"),
+            (format!("{check_path}?t={foreign}"), 404, "check_not_found"),
+            (format!("{check_path}?t={}", &token[1..]), 404, "check_not_found"),
+            (format!("{check_path}?T={token}"), 404, "check_not_found"),
+            (format!("{check_path}?t={token}&t={token}"), 400, "bad_request"),
+            (format!("{check_path}?t=%zz"), 400, "bad_request"),
+            (format!("{check_path}?t={token}&sim=447700900123"), 400, "phone_number_invalid"),
+            (format!("{check_path}?t={token}&sim={}", "x".repeat(4_097)), 400, "bad_request"),
+            (check_path.replace(&check.id, "not-a-uuid") + "?t=x", 400, "bad_request"),
+            (check_path.replace(&check.id, "%FF") + "?t=x", 400, "bad_request"),
+            (check_path.replace(&check.id, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b") + "?t=x", 404, "check_not_found"),
         ] {
             let response = silent.open(&target).await.assert_problem(status, code);
             assert!(!response.text().contains(token), "{target}");
         }
-        assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED", "nothing has begun");
+        assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED", "the check has not started");
         // Additional parameters are ignored.
         redirect_state(&silent.open(&format!("{}&utm_source=x", check.target)).await);
     }
@@ -57,7 +58,7 @@ async fn head_requests_have_no_effect() {
     assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED");
     let state = silent.start_redirect(&check.target).await;
     world.send(Request::new("HEAD", &callback(&state))).await.assert(200);
-    assert!(operator.seen().is_empty());
+    assert!(operator.returned_devices().is_empty());
     silent.return_from_operator(&state).await.assert(200);
 }
 
@@ -71,8 +72,9 @@ async fn redirects_suit_minimal_clients() {
     assert!(response.header("location").unwrap().starts_with(AUTHORIZE));
     let end = silent.return_from_operator(&redirect_state(&response)).await.assert(302);
     for response in [response, end] {
-        let named =
-            |wanted: &str| response.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let named = |wanted_name: &str| {
+            response.headers.iter().find(|(name, _)| name == wanted_name).map(|(_, value)| value.as_str())
+        };
         assert!(named("Location").unwrap().starts_with("https://"), "{:?}", response.headers);
         assert_eq!(named("Content-Length"), Some("0"));
         assert_eq!(named("Cache-Control"), Some("no-store"));
@@ -146,7 +148,7 @@ async fn failures_on_return_are_reported_with_200() {
     let state = silent.start_redirect(&check.target).await;
     let back = format!("/southbound/camara/{NAME}/callback?error=access_denied&error_description=No+way&state={state}");
     assert_eq!(silent.open(&back).await.assert(200).json()["error"], "mno_user_not_found");
-    let last = operator.seen().pop().unwrap();
+    let last = operator.returned_devices().pop().unwrap();
     assert!(last.query.contains(&("error_description".to_owned(), "No way".to_owned())), "{:?}", last.query);
 }
 
@@ -158,7 +160,7 @@ async fn state_can_be_used_once(world: World) {
         let first = silent.start_redirect(&check.target).await;
         let second = silent.start_redirect(&check.target).await;
         assert_ne!(first, second);
-        let before = operator.seen().len();
+        let before = operator.returned_devices().len();
         silent.return_from_operator(&first).await.assert_problem(400, "bad_request");
         let good = format!("/southbound/camara/{NAME}/callback");
         for target in [
@@ -172,12 +174,12 @@ async fn state_can_be_used_once(world: World) {
             format!("{good}?state={second}&code={}", "x".repeat(4_097)),
             format!("{good}?state={}&code=x", &second[1..]),
             format!("{good}?state={}&code=x", second.replace(|c: char| c.is_ascii_digit(), "x")),
-            callback(&second).replace(NAME, "nobody"),
+            callback(&second).replace(NAME, "unknown"),
         ] {
             let response = silent.open(&target).await.assert_problem(400, "bad_request");
             assert!(response.header("location").is_none() && !response.text().contains(&second), "{target}");
         }
-        assert_eq!(operator.seen().len(), before, "the operator was not queried");
+        assert_eq!(operator.returned_devices().len(), before, "the operator was not queried");
         let code = silent.return_from_operator(&second).await.assert(200).json()["code"].as_str().unwrap().to_owned();
         let again = silent.return_from_operator(&second).await.assert_problem(409, "check_already_completed");
         assert!(!again.text().contains(&code));
@@ -190,16 +192,18 @@ async fn device_disconnect_does_not_lose_the_verdict() {
     let world = World::sqlite().await;
     let operator = ScriptedOperator::of(&world);
     let silent = SilentClient::new(&world, DISCOVERY).await;
-    let check = silent.create(json!({})).await;
+    let mut receiver = Receiver::start().await;
+    let check = silent.create(json!({"callback_url": receiver.url("/")})).await;
     let state = silent.start_redirect(&check.target).await;
     operator.stop_responding();
     operator.fail(ErrorCode::MnoServerError);
     let mut connection = TcpStream::connect(world.node.address).await.unwrap();
     connection.write_all(&Request::get(&callback(&state)).bytes(world.node.address)).await.unwrap();
-    eventually("the operator is queried", async || operator.seen().len() == 1).await;
+    operator.wait_for_devices(1).await;
     drop(connection);
     operator.resume_responding();
-    eventually("the check has ended", async || silent.get(&check.id).await.json()["status"] == "ERROR").await;
+    assert_eq!(receiver.next().await.json()["status"], "ERROR");
+    assert_eq!(silent.get(&check.id).await.json()["status"], "ERROR");
 }
 
 #[tokio::test]
@@ -220,17 +224,17 @@ async fn browser_gets_an_html_page() {
     let fault = browse(&callback(&silent.start_redirect(&failing.target).await)).await.assert(200);
     assert!(fault.text().contains("the operator did not respond in time"), "{}", fault.text());
     let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
-    let told = [
+    let responses = [
         (browse(&elsewhere.target).await, 412, "Not a mobile address"),
         (browse(&check.target).await, 409, "Check already completed"),
         (browse(&check.target.replace("?t=", "?t=x")).await, 404, "Check not found"),
-        (browse(&callback("no-ticket")).await, 400, "Bad request"),
+        (browse(&callback("no-state")).await, 400, "Bad request"),
     ];
-    for (response, status, title) in &told {
+    for (response, status, title) in &responses {
         assert_eq!(response.status, *status, "{title}");
         assert!(response.text().contains(&format!("<h1>{title}</h1>")), "{}", response.text());
     }
-    for page in told.iter().map(|(page, ..)| page).chain([&page, &fault]) {
+    for page in responses.iter().map(|(page, ..)| page).chain([&page, &fault]) {
         assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
         assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
         assert_eq!(page.header("cache-control"), Some("no-store"));
@@ -286,41 +290,44 @@ async fn visits_are_limited_by_check_and_wrong_tokens_by_address(database: Datab
     let silent = SilentClient::new(&world, DISCOVERY).await;
     let from =
         async |address: &str, target: &str| world.send(Request::get(target).header("X-Forwarded-For", address)).await;
-    let standing = |response: &HttpResponse| {
+    let rate_limit_headers = |response: &HttpResponse| {
         ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]
             .map(|name| response.header(name).unwrap().parse::<u32>().unwrap())
     };
     // Many devices behind one address.
     for _ in 0..10 {
         let check = silent.create(json!({})).await;
-        assert_eq!(standing(&from("203.0.113.7", &check.target).await.assert(302)), [20, 19, 120]);
+        assert_eq!(rate_limit_headers(&from("203.0.113.7", &check.target).await.assert(302)), [20, 19, 120]);
     }
     // Guesses from this address and from another.
     let check = silent.create(json!({})).await;
-    let (way, _) = check.target.split_once("?t=").unwrap();
-    for (place, wrong) in ["?t=AAAAAAAAAAAAAAAAAAAAAA", "", "?t=x"].into_iter().enumerate() {
-        let response = from("203.0.113.7", &format!("{way}{wrong}")).await.assert_problem(404, "check_not_found");
-        assert_eq!(standing(&response), [3, 2 - u32::try_from(place).unwrap(), 1]);
+    let (check_path, _) = check.target.split_once("?t=").unwrap();
+    for (index, wrong) in ["?t=AAAAAAAAAAAAAAAAAAAAAA", "", "?t=x"].into_iter().enumerate() {
+        let response =
+            from("203.0.113.7", &format!("{check_path}{wrong}")).await.assert_problem(404, "check_not_found");
+        assert_eq!(rate_limit_headers(&response), [3, 2 - u32::try_from(index).unwrap(), 1]);
     }
-    for wrong in [format!("{way}?t=x"), way.replace(&check.id, "nonsense"), format!("{way}?t=x&t=y")] {
+    for wrong in
+        [format!("{check_path}?t=x"), check_path.replace(&check.id, "nonsense"), format!("{check_path}?t=x&t=y")]
+    {
         let refused = from("203.0.113.7", &wrong).await.assert_problem(429, "too_many_requests");
         assert_eq!(refused.header("retry-after"), Some("1"));
     }
-    from("203.0.113.8", &format!("{way}?t=x")).await.assert_problem(404, "check_not_found");
+    from("203.0.113.8", &format!("{check_path}?t=x")).await.assert_problem(404, "check_not_found");
     // The valid token still works from the throttled address, twenty times in total.
     for visit in 0..20_u32 {
         let address = if visit % 2 == 0 { "203.0.113.7" } else { "203.0.113.9" };
-        assert_eq!(standing(&from(address, &check.target).await.assert(302)), [20, 19 - visit, 120]);
+        assert_eq!(rate_limit_headers(&from(address, &check.target).await.assert(302)), [20, 19 - visit, 120]);
     }
     for address in ["203.0.113.7", "203.0.113.10"] {
         let refused = from(address, &check.target).await.assert_problem(429, "too_many_requests");
-        assert_eq!((standing(&refused), refused.header("retry-after")), ([20, 0, 120], Some("120")));
+        assert_eq!((rate_limit_headers(&refused), refused.header("retry-after")), ([20, 0, 120], Some("120")));
     }
     let other = silent.create(json!({})).await;
     let state = redirect_state(&from("203.0.113.7", &other.target).await);
     silent.return_from_operator(&state).await.assert(200);
     world.advance(jiff::SignedDuration::from_secs(1));
-    from("203.0.113.7", &format!("{way}?t=x")).await.assert_problem(404, "check_not_found");
+    from("203.0.113.7", &format!("{check_path}?t=x")).await.assert_problem(404, "check_not_found");
     from("203.0.113.7", &check.target).await.assert_problem(429, "too_many_requests");
     world.advance(jiff::SignedDuration::from_secs(119));
     from("203.0.113.7", &check.target).await.assert_problem(410, "check_expired");
@@ -369,9 +376,9 @@ async fn used_states_are_limited_by_address(database: Database) {
         returned(&"x".repeat(64), "203.0.113.9").await.assert_problem(400, "bad_request");
     }
     let next = silent.start_redirect(&silent.create(json!({})).await.target).await;
-    assert_ne!(returned(&next, "203.0.113.7").await.status, 429, "a new one");
+    assert_ne!(returned(&next, "203.0.113.7").await.status, 429, "new states are not limited");
     world.advance(jiff::SignedDuration::from_secs(1));
-    assert_ne!(returned(&states[3], "203.0.113.7").await.status, 429, "in the next second");
+    assert_ne!(returned(&states[3], "203.0.113.7").await.status, 429, "the limit is reset after a second");
 }
 
 on_both_databases!(used_states_are_limited_by_address);
@@ -394,27 +401,27 @@ async fn enrichment_headers_are_ignored_on_the_public_listener() {
     let state = silent.start_redirect(&check.target).await;
     let target = format!("/southbound/camara/{NAME}/callback?state={state}");
     world.send(enriched(Request::get(&target))).await.assert(200);
-    let seen = operator.seen().pop().unwrap();
+    let seen = operator.returned_devices().pop().unwrap();
     assert_eq!((seen.headers, seen.query.len()), (vec![], 1));
-    assert_eq!((seen.peer.ip(), seen.device, seen.departed_from), (seen.device, seen.device, seen.device));
+    assert_eq!((seen.peer.ip(), seen.device, seen.initial_ip), (seen.device, seen.device, seen.device));
 
-    let door = world.node.enrichment_address.unwrap();
+    let listener = world.node.enrichment_address.unwrap();
     let check = silent.create(json!({"reference_id": "he"})).await;
     let state = silent.start_redirect(&check.target).await;
     let target = format!("/he/{NAME}/{state}");
-    let looked = client::send(door, &Request::new("HEAD", &target)).await;
-    assert_eq!((looked.status, operator.seen().len()), (200, 1));
-    let end = client::send(door, &enriched(Request::get(&format!("{target}?code=x")))).await.assert(200).json();
-    let seen = operator.seen().pop().unwrap();
+    let head = client::send(listener, &Request::new("HEAD", &target)).await;
+    assert_eq!((head.status, operator.returned_devices().len()), (200, 1));
+    let end = client::send(listener, &enriched(Request::get(&format!("{target}?code=x")))).await.assert(200).json();
+    let seen = operator.returned_devices().pop().unwrap();
     assert!(seen.query.is_empty() && seen.headers.contains(&("x-msisdn".to_owned(), b"990123456700".to_vec())));
     assert_eq!(end["reference_id"], "he");
     silent.redeem(&check.id, end["code"].as_str().unwrap()).await.assert(200);
     // The enrichment listener serves no other routes.
     for target in [check.target.as_str(), "/livez", &callback(&state), "/he/x", "/he/x/y/z"] {
-        client::send(door, &Request::get(target)).await.assert_problem(404, "not_found");
+        client::send(listener, &Request::get(target)).await.assert_problem(404, "not_found");
     }
-    client::send(door, &Request::get(&target)).await.assert_problem(409, "check_already_completed");
-    client::send(door, &Request::get("/he/scripted/x")).await.assert_problem(400, "bad_request");
+    client::send(listener, &Request::get(&target)).await.assert_problem(409, "check_already_completed");
+    client::send(listener, &Request::get("/he/scripted/x")).await.assert_problem(400, "bad_request");
     world.send(Request::get(&target)).await.assert_problem(404, "not_found");
 }
 

@@ -86,7 +86,7 @@ async fn redemption_rejects_unknown_members() {
         silent.redeem("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", "x").await.assert_problem(404, "check_not_found");
         world.send(Request::post(&target).json(&json!({"code": "x"}))).await.assert_problem(401, "unauthorized");
         silent.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
-        assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED", "no try was counted");
+        assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED", "the attempt was not counted");
     }
 }
 
@@ -95,22 +95,22 @@ async fn check_is_visible_to_its_project_and_product_only(world: World) {
     let [sna, discovery] = [SilentClient::new(&world, SECURE_SNA).await, SilentClient::new(&world, DISCOVERY).await];
     let other = world.another_tenant().await;
     for (silent, same_products) in [(&sna, &discovery), (&discovery, &sna)] {
-        let stranger = world.project_of(&other, silent.path.scope, json!({})).await;
-        let stranger = SilentClient::of(&world, silent.path, stranger).await;
+        let other_project = world.project_of(&other, silent.path.scope, json!({})).await;
+        let other_client = SilentClient::of(&world, silent.path, other_project).await;
         let check = silent.create(json!({"reference_id": "mine"})).await;
         let code = silent.complete_redirect(&check.target).await;
 
-        stranger.get(&check.id).await.assert_problem(403, "forbidden");
-        stranger.redeem(&check.id, &code).await.assert_problem(403, "forbidden");
-        assert_eq!(stranger.list("?search=reference_id==mine").await.json()["page"]["total_elements"], 0);
+        other_client.get(&check.id).await.assert_problem(403, "forbidden");
+        other_client.redeem(&check.id, &code).await.assert_problem(403, "forbidden");
+        assert_eq!(other_client.list("?search=reference_id==mine").await.json()["page"]["total_elements"], 0);
         // The other product of the same project.
-        let elsewhere = SilentClient::of(&world, same_products.path, silent.project.clone()).await;
-        elsewhere.get(&check.id).await.assert_problem(404, "check_not_found");
-        elsewhere.redeem(&check.id, &code).await.assert_problem(404, "check_not_found");
-        let moved = check.target.replace(silent.path.checks, elsewhere.path.checks);
-        silent.open(&moved).await.assert_problem(404, "check_not_found");
+        let other_product = SilentClient::of(&world, same_products.path, silent.project.clone()).await;
+        other_product.get(&check.id).await.assert_problem(404, "check_not_found");
+        other_product.redeem(&check.id, &code).await.assert_problem(404, "check_not_found");
+        let other_url = check.target.replace(silent.path.checks, other_product.path.checks);
+        silent.open(&other_url).await.assert_problem(404, "check_not_found");
         // With a token of the other product.
-        let request = Request::get(&format!("{}/{}", silent.path.checks, check.id)).bearer(&elsewhere.token);
+        let request = Request::get(&format!("{}/{}", silent.path.checks, check.id)).bearer(&other_product.token);
         let refused = world.send(request).await.assert_problem(403, "forbidden");
         let scope = format!("scope=\"{}\"", silent.path.scope);
         assert!(refused.header("www-authenticate").unwrap().contains(&scope));
@@ -131,7 +131,7 @@ async fn code_can_be_redeemed_once_for_its_check(world: World) {
         assert!(response.detail().contains("2 attempts remain"), "{}", response.detail());
         silent.redeem(&one.id, &code_one).await.assert(200);
         let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
-        assert!(!response.detail().contains("Reverse SMS"), "it went well");
+        assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
         // The URL is used up too.
         let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
         assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
@@ -145,11 +145,11 @@ async fn third_wrong_code_fails_the_check(world: World) {
         let silent = SilentClient::new(&world, path).await;
         let check = silent.create(json!({})).await;
         let code = silent.complete_redirect(&check.target).await;
-        for (wrong, told) in
+        for (wrong, expected_detail) in
             [("", "2 attempts remain"), ("x", "1 attempt remains"), (&code[1..], "the check has failed")]
         {
             let response = silent.redeem(&check.id, wrong).await.assert_problem(400, "code_invalid");
-            assert!(response.detail().contains(told), "{}", response.detail());
+            assert!(response.detail().contains(expected_detail), "{}", response.detail());
         }
         let response = silent.redeem(&check.id, &code).await.assert_problem(409, "check_already_completed");
         assert!(response.detail().contains("`code_attempts_exceeded`; use Reverse SMS"), "{}", response.detail());

@@ -11,7 +11,7 @@ use crate::{
     networks::world_with,
     on_both_stores,
     scripted_sim_swap::ScriptedSimSwap,
-    world::{TestProject, World, eventually},
+    world::{TestProject, World},
 };
 
 pub const CHECKS: &str = "/v1/sim-swap-checks";
@@ -40,7 +40,7 @@ impl<'a> SimSwapClient<'a> {
         self.world.send(Request::post(CHECKS).bearer(&self.token).json(body)).await
     }
 
-    pub async fn ask(&self, number: &str) -> HttpResponse {
+    pub async fn create(&self, number: &str) -> HttpResponse {
         self.post(&json!({"phone_number": number})).await
     }
 
@@ -91,7 +91,7 @@ async fn create_returns_the_concluded_check(world: World) {
 }
 
 async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
-    let register = ScriptedSimSwap::simulated(&world);
+    let operator = ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
     // Number, `no_sim_change`, age of the last change, and error.
     for (number, no_change, within, error) in [
@@ -104,26 +104,26 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
         // All numbers of a sandbox project are simulated.
         ("+447700900121", json!(false), json!(1440), Value::Null),
     ] {
-        let created = backend.ask(number).await.assert(201).json();
+        let created = backend.create(number).await.assert(201).json();
         let get = |name: &str| created.get(name).cloned().unwrap_or_default();
         assert_eq!(created["status"], if error.is_null() { "COMPLETED" } else { "ERROR" }, "{number}");
         assert_eq!((get("no_sim_change"), get("sim_change_within")), (no_change, within), "{number}");
         assert_eq!(get("error_code"), error, "{number}");
-        let answered = if error.is_null() { json!("00101") } else { Value::Null };
-        assert_eq!(get("network_id"), answered, "{number}");
+        let expected_network = if error.is_null() { json!("00101") } else { Value::Null };
+        assert_eq!(get("network_id"), expected_network, "{number}");
         assert_eq!(backend.get(created["check_id"].as_str().unwrap()).await.json(), created, "{number}");
     }
-    let asked = register.asked();
+    let request_count = operator.request_count();
     for (number, status, code) in [
         ("+990123456797", 400, "mno_not_supported"),
         ("+990123456794", 400, "mno_not_supported"),
         ("+990123456793", 503, "lookup_unavailable"),
     ] {
-        let refused = backend.ask(number).await.assert_problem(status, code);
+        let refused = backend.create(number).await.assert_problem(status, code);
         assert_eq!(refused.header("retry-after").is_some(), status == 503, "{number}");
     }
-    assert_eq!((register.asked(), asked), (asked, 7));
-    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 7, "what was refused has left nothing");
+    assert_eq!((operator.request_count(), request_count), (request_count, 7));
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 7, "rejected requests are not stored");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn period_is_an_integer_of_minutes() {
         assert_eq!(created["no_sim_change_period"], covered);
         assert_eq!(created["no_sim_change"], no_change, "{period}");
     }
-    assert_eq!(backend.ask(ODD).await.json()["no_sim_change_period"], 10_080, "a week by itself");
+    assert_eq!(backend.create(ODD).await.json()["no_sim_change_period"], 10_080, "the default period is a week");
     for (period, code) in [
         ("59", "period_invalid"),
         ("540001", "period_invalid"),
@@ -168,7 +168,7 @@ async fn period_is_an_integer_of_minutes() {
 #[tokio::test]
 async fn invalid_bodies_and_numbers_are_rejected() {
     let world = World::sqlite().await;
-    let register = ScriptedSimSwap::simulated(&world);
+    let operator = ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
     for number in [
         "990123456700",
@@ -181,7 +181,7 @@ async fn invalid_bodies_and_numbers_are_rejected() {
         "tel:+447700900123",
         "",
     ] {
-        backend.ask(number).await.assert_problem(400, "phone_number_invalid");
+        backend.create(number).await.assert_problem(400, "phone_number_invalid");
     }
     for (body, pointer) in [
         (json!({}), "/phone_number"),
@@ -198,21 +198,21 @@ async fn invalid_bodies_and_numbers_are_rejected() {
     }
     let body = format!("{{\"phone_number\":\"{EVEN}\"}}");
     let post = || Request::post(CHECKS).bearer(&backend.token);
-    for twisted in [format!("{body}{body}"), format!("\u{feff}{body}"), format!("[{body}]"), body.replace('}', ",}")] {
-        world.send(post().body("application/json", twisted)).await.assert_problem(400, "bad_request");
+    for invalid in [format!("{body}{body}"), format!("\u{feff}{body}"), format!("[{body}]"), body.replace('}', ",}")] {
+        world.send(post().body("application/json", invalid)).await.assert_problem(400, "bad_request");
     }
     world.send(post().body("text/plain", &body)).await.assert_problem(415, "unsupported_media_type");
     world.send(post().body("application/json", " ".repeat(20_000))).await.assert_problem(413, "payload_too_large");
-    assert_eq!(register.asked(), 0);
+    assert_eq!(operator.request_count(), 0);
 }
 
 async fn repeated_create_does_not_query_the_operator(world: World) {
-    let register = ScriptedSimSwap::simulated(&world);
+    let operator = ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
     let first = world.send(backend.keyed("k", ODD)).await.assert(201);
     let again = world.send(backend.keyed("k", ODD)).await.assert(201);
     assert_eq!((&again.body, again.header("idempotent-replayed")), (&first.body, Some("true")));
-    assert_eq!((first.header("idempotent-replayed"), register.asked()), (None, 1));
+    assert_eq!((first.header("idempotent-replayed"), operator.request_count()), (None, 1));
     world.send(backend.keyed("k", EVEN)).await.assert_problem(422, "idempotency_key_reused");
     world.send(backend.keyed(&"k".repeat(256), ODD)).await.assert_problem(400, "bad_request");
 
@@ -226,15 +226,15 @@ async fn repeated_create_does_not_query_the_operator(world: World) {
 
     let other = SimSwapClient::new(&world, "Other", json!({})).await;
     let theirs = world.send(other.keyed("k", ODD)).await.assert(201);
-    assert_ne!(theirs.json()["check_id"], first.json()["check_id"], "a key is its project's");
+    assert_ne!(theirs.json()["check_id"], first.json()["check_id"], "keys are scoped to the project");
 
-    let asked = register.asked();
-    register.stop_responding();
+    let request_count = operator.request_count();
+    operator.stop_responding();
     let slow = world.send(backend.keyed("s", EVEN));
     let meanwhile = async {
-        eventually("the operator is queried", async || register.asked() == asked + 1).await;
+        operator.wait_for_requests(request_count + 1).await;
         world.send(backend.keyed("s", EVEN)).await.assert_problem(409, "idempotency_in_progress");
-        register.resume_responding();
+        operator.resume_responding();
     };
     let (slow, ()) = join(slow, meanwhile).await;
     slow.assert(201);
@@ -251,9 +251,9 @@ async fn check_is_visible_to_its_project_only(world: World) {
     backend.get("%FF").await.assert_problem(400, "bad_request");
     backend.get(&format!("{id}?x=y")).await.assert_problem(400, "bad_request");
 
-    let stranger = SimSwapClient::new(&world, "Stranger", json!({})).await;
-    stranger.get(id).await.assert_problem(403, "forbidden");
-    assert_eq!(stranger.list("?search=reference_id==mine").await.assert(200).json()["page"]["total_elements"], 0);
+    let other_project = SimSwapClient::new(&world, "Other project", json!({})).await;
+    other_project.get(id).await.assert_problem(403, "forbidden");
+    assert_eq!(other_project.list("?search=reference_id==mine").await.assert(200).json()["page"]["total_elements"], 0);
 
     let TestProject { client_id, client_secret, .. } = &backend.project;
     let other_product = world.token(client_id, client_secret, "reverse_sms").await;
@@ -322,26 +322,26 @@ const TWO: &str = r#"
 #[tokio::test]
 async fn live_projects_use_allowed_networks_only() {
     let world = world_with(TWO).await;
-    let register = ScriptedSimSwap::of(&world, &["23410"]);
+    let operator = ScriptedSimSwap::of(&world, &["23410"]);
     let backend = SimSwapClient::new(&world, "Bank", json!({"mode": "live"})).await;
     let allow = async |product: &str| {
         let body = json!({"networks": [{"network_id": "23410", "products": [product]}]});
         let request = Request::put(&format!("{}/allowed-networks", backend.project.path));
         world.manage(request.json(&body)).await.assert(200);
     };
-    backend.ask(EVEN).await.assert_problem(400, "phone_number_invalid");
-    backend.ask("+4915112345678").await.assert_problem(400, "mno_not_supported");
-    backend.ask("+442071838750").await.assert_problem(400, "mno_not_supported");
-    backend.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
-    backend.ask("+447700900124").await.assert_problem(403, "forbidden");
+    backend.create(EVEN).await.assert_problem(400, "phone_number_invalid");
+    backend.create("+4915112345678").await.assert_problem(400, "mno_not_supported");
+    backend.create("+442071838750").await.assert_problem(400, "mno_not_supported");
+    backend.create("+447702900124").await.assert_problem(400, "mno_not_supported");
+    backend.create("+447700900124").await.assert_problem(403, "forbidden");
     allow("reverse_sms").await;
-    backend.ask("+447700900124").await.assert_problem(403, "forbidden");
-    assert_eq!(register.asked(), 0);
+    backend.create("+447700900124").await.assert_problem(403, "forbidden");
+    assert_eq!(operator.request_count(), 0);
 
     allow("sim_swap").await;
-    let created = backend.ask("+447700900124").await.assert(201).json();
+    let created = backend.create("+447700900124").await.assert(201).json();
     assert_eq!((&created["network_id"], &created["no_sim_change"]), (&json!("23410"), &json!(true)));
-    let failed = backend.ask("+447700900199").await.assert(201).json();
+    let failed = backend.create("+447700900199").await.assert(201).json();
     assert_eq!((&failed["status"], &failed["error_code"]), (&json!("ERROR"), &json!("mno_server_error")));
     assert_eq!(failed.get("network_id"), None);
 }
@@ -352,11 +352,11 @@ async fn creates_and_reads_have_separate_limits() {
     ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
     for left in ["1", "0"] {
-        let created = backend.ask(EVEN).await.assert(201);
+        let created = backend.create(EVEN).await.assert(201);
         assert_eq!(created.header("x-ratelimit-limit"), Some("2"));
         assert_eq!(created.header("x-ratelimit-remaining"), Some(left));
     }
-    let refused = backend.ask(EVEN).await.assert_problem(429, "too_many_requests");
+    let refused = backend.create(EVEN).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("1"));
     for left in ["2", "1", "0"] {
         assert_eq!(backend.list("").await.assert(200).header("x-ratelimit-remaining"), Some(left));

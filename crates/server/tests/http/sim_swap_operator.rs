@@ -24,17 +24,17 @@ async fn last_digits_select_the_sandbox_operator_response() {
             ("99", Value::Null, Value::Null, json!("mno_server_error")),
             ("95", Value::Null, Value::Null, json!("mno_timeout")),
         ] {
-            let created = backend.ask(&format!("+9901234567{suffix}")).await.assert(201).json();
+            let created = backend.create(&format!("+9901234567{suffix}")).await.assert(201).json();
             let get = |name: &str| created.get(name).cloned().unwrap_or_default();
-            let said = (get("no_sim_change"), get("sim_change_within"), get("error_code"));
-            assert_eq!(said, (no_change, within, error), "{suffix} in round {round}");
+            let result = (get("no_sim_change"), get("sim_change_within"), get("error_code"));
+            assert_eq!(result, (no_change, within, error), "{suffix} in round {round}");
         }
     }
     for period in [60, 10_080, 540_000] {
         let created = backend.post(&json!({"phone_number": "+990123456700", "period": period})).await;
         let created = created.assert(201).json();
-        let said = (&created["no_sim_change"], &created["no_sim_change_period"], &created["sim_change_within"]);
-        assert_eq!(said, (&json!(true), &json!(period), &json!(525_601)));
+        let result = (&created["no_sim_change"], &created["no_sim_change_period"], &created["sim_change_within"]);
+        assert_eq!(result, (&json!(true), &json!(period), &json!(525_601)));
     }
 }
 
@@ -92,12 +92,12 @@ async fn configured_operator_is_queried_for_its_networks() {
         ("+447700900197", json!({"error_code": "mno_not_supported"})),
         ("+447700900199", json!({"error_code": "mno_server_error"})),
     ] {
-        let created = backend.ask(number).await.assert(201).json();
+        let created = backend.create(number).await.assert(201).json();
         for name in ["no_sim_change", "sim_change_within", "error_code"] {
             assert_eq!(created.get(name), expected.get(name), "{name} of {number}");
         }
     }
-    assert_eq!(operator.request_count(Endpoint::Token), 1, "one token does for all");
+    assert_eq!(operator.request_count(Endpoint::Token), 1, "one token is used for all requests");
     // Its connector does not support SIM Swap.
-    backend.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
+    backend.create("+447702900124").await.assert_problem(400, "mno_not_supported");
 }

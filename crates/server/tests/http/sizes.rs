@@ -1,5 +1,6 @@
 //! Exact size limits of requests.
 
+use ringtrue_test_support::WAIT_LIMIT;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -8,10 +9,10 @@ use tokio::{
 };
 
 use crate::{
-    client::{self, HttpResponse, Request, WAIT_LIMIT, parse, read_until_closed},
+    client::{self, HttpResponse, Request, parse, read_until_closed},
     routes::{self, Ids, Tokens},
     scripted_sim_swap::ScriptedSimSwap,
-    world::{World, assert_contract, basic},
+    world::{World, assert_contract},
 };
 
 const KIB: usize = 1024;
@@ -53,7 +54,7 @@ async fn forms_are_limited_to_4_kib() {
     {
         let of = |length: usize| {
             Request::post(endpoint)
-                .header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
+                .basic(&world.acme.client_id, &world.acme.client_secret)
                 .body("application/x-www-form-urlencoded", form(start, length))
         };
         world.send(of(4 * KIB)).await.assert(200);
@@ -91,11 +92,11 @@ async fn expect_continue_is_rejected_without_reading_the_body() {
         let response = only_head(&world, &request.header("Content-Type", content_type)).await;
         assert_eq!(response.status, status, "{length}");
     }
-    let stranger = Request::post(&format!("{}/projects", world.acme.path()))
+    let unauthenticated = Request::post(&format!("{}/projects", world.acme.path()))
         .header("Content-Type", "application/json")
         .header("Content-Length", "20")
         .header("Expect", "100-continue");
-    only_head(&world, &stranger).await.assert_problem(401, "unauthorized");
+    only_head(&world, &unauthenticated).await.assert_problem(401, "unauthorized");
 }
 
 #[tokio::test]
@@ -106,10 +107,10 @@ async fn expect_continue_is_accepted_for_a_valid_body() {
         create(&world).await.header("Content-Length", body.len().to_string()).header("Expect", "100-continue");
     let mut stream = TcpStream::connect(world.node.address).await.unwrap();
     stream.write_all(&head_of(&world, &request)).await.unwrap();
-    let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
-    let mut told = vec![0; go_on.len()];
-    timeout(WAIT_LIMIT, stream.read_exact(&mut told)).await.expect("an interim response").unwrap();
-    assert_eq!(told, go_on);
+    let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut received = vec![0; expected.len()];
+    timeout(WAIT_LIMIT, stream.read_exact(&mut received)).await.expect("an interim response").unwrap();
+    assert_eq!(received, expected);
     stream.write_all(body.as_bytes()).await.unwrap();
     assert_contract(&request, parse(&read_until_closed(&mut stream).await, false)).assert(201);
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use ringtrue_server::config::Config;
+use ringtrue_test_support::poll_until;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,7 +16,7 @@ use crate::{
     client::{self, Request, parse, read_until_closed, try_parse},
     database::Database,
     on_both_databases, proxy_protocol,
-    world::{World, assert_contract, eventually},
+    world::{World, assert_contract},
 };
 
 /// Short for the test, but long enough for regular requests on a busy machine.
@@ -76,7 +77,7 @@ async fn idle_connection_is_closed() {
     let request = Request::get("/livez").header("Connection", "keep-alive");
     stream.write_all(&request.bytes(world.node.address)).await.unwrap();
     let response = read_until_closed(&mut stream).await;
-    assert!(response.starts_with(b"HTTP/1.1 200"), "served first, then closed");
+    assert!(response.starts_with(b"HTTP/1.1 200"), "a response before the connection is closed");
 }
 
 #[tokio::test]
@@ -122,14 +123,14 @@ async fn client_that_does_not_read_is_disconnected() {
     let stream = slow_reader(&world).await;
     let request = Request::get("/openapi.json").header("Connection", "keep-alive").bytes(world.node.address);
     let (_unread, mut write) = stream.into_split();
-    eventually("the connection is there", async || connections(&world).await == 2).await;
-    let ask_on = async {
+    poll_until("the connection is open", async || connections(&world).await == 2).await;
+    let send_requests = async {
         while write.write_all(&request).await.is_ok() {}
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = ask_on => {}
-        () = eventually("the connection is given up", async || connections(&world).await == 1) => {}
+        () = send_requests => {}
+        () = poll_until("the connection is closed", async || connections(&world).await == 1) => {}
     }
 }
 
@@ -138,8 +139,8 @@ async fn slow_reader_gets_the_whole_response() {
     let world = World::configured(short_timeouts).await;
     let whole = client::send(world.node.address, &Request::get("/openapi.json")).await.assert(200).body.len();
     let mut stream = slow_reader(&world).await;
-    let ask = Request::get("/openapi.json").header("Connection", "keep-alive").bytes(world.node.address);
-    stream.write_all(&ask).await.unwrap();
+    let request = Request::get("/openapi.json").header("Connection", "keep-alive").bytes(world.node.address);
+    stream.write_all(&request).await.unwrap();
     let (mut read, mut buffer) = (0, vec![0; whole / 60]);
     while read < whole {
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -179,7 +180,7 @@ async fn other_clients_are_served_meanwhile() {
     for stream in &mut slow {
         read_until_closed(stream).await;
     }
-    eventually("no connection is left behind", async || connections(&world).await == 1).await;
+    poll_until("all connections are closed", async || connections(&world).await == 1).await;
 }
 
 /// An address cannot exhaust the listener, and closed connections free capacity.
@@ -192,7 +193,7 @@ async fn connections_per_address_are_limited() {
     }
     for _ in 0..3 {
         let mut sixth = connect(&world).await;
-        assert_eq!(read_until_closed(&mut sixth).await, b"", "closed without a word");
+        assert_eq!(read_until_closed(&mut sixth).await, b"", "closed without a response");
     }
     held_open.pop();
     let served = async || {
@@ -202,7 +203,7 @@ async fn connections_per_address_are_limited() {
         let _ = stream.read_to_end(&mut response).await;
         try_parse(&response).is_some_and(|response| response.status == 200)
     };
-    eventually("a place is free again", served).await;
+    poll_until("a new connection is accepted", served).await;
 }
 
 /// A client that fills its own limit with incomplete requests is still served.
@@ -215,15 +216,15 @@ async fn oldest_unused_connection_of_an_address_is_evicted() {
         stream.write_all(INCOMPLETE_REQUEST).await.unwrap();
         held_open.push(stream);
         let count = held_open.len() as u64 + 1;
-        eventually("it is in", async || connections(&world).await == count).await;
+        poll_until("the connection is counted", async || connections(&world).await == count).await;
     }
     let _newest = used_connection(&world).await;
-    assert_eq!(read_until_closed(&mut held_open[1]).await, b"", "closed for the newest");
+    assert_eq!(read_until_closed(&mut held_open[1]).await, b"", "the oldest unused connection is evicted");
     let again = Request::get("/livez").bytes(world.node.address);
     held_open[0].write_all(&again).await.unwrap();
     assert!(
         read_until_closed(&mut held_open[0]).await.starts_with(b"HTTP/1.1 200"),
-        "one that is used_connection stays"
+        "a connection that served a request is not evicted"
     );
 }
 
@@ -243,14 +244,14 @@ async fn two_addresses_cannot_fill_the_listener(database: Database) {
         let _ = stream.write_all(INCOMPLETE_REQUEST).await;
         half_sent.push(stream);
     }
-    eventually("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
+    poll_until("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
     for _ in 0..TOTAL {
         let mut served = proxy_protocol::connect("127.0.0.4", world.node.address).await;
         served.write_all(&Request::get("/readyz").bytes(world.node.address)).await.unwrap();
         parse(&read_until_closed(&mut served).await, false).assert(200);
     }
     let oldest = &mut half_sent[TOTAL];
-    assert_eq!(read_until_closed(oldest).await, b"", "the oldest of those that were in had to go");
+    assert_eq!(read_until_closed(oldest).await, b"", "the oldest connection is evicted");
     world.send(Request::get("/readyz")).await.assert(200);
 }
 
@@ -287,13 +288,13 @@ async fn incomplete_bodies_cannot_fill_the_listener(database: Database) {
         stream.write_all(&half_sent).await.unwrap();
         held_open.push(stream);
     }
-    eventually("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
+    poll_until("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
     for _ in 0..TOTAL * 2 {
         let mut served = connect(&world).await;
         served.write_all(&Request::get("/livez").bytes(world.node.address)).await.unwrap();
         parse(&read_until_closed(&mut served).await, false).assert(200);
     }
-    assert_eq!(read_until_closed(&mut held_open[0]).await, b"", "the oldest was closed");
+    assert_eq!(read_until_closed(&mut held_open[0]).await, b"", "the oldest connection is evicted");
 }
 
 /// An open connection that has served a request.
@@ -301,7 +302,7 @@ async fn used_connection(world: &World) -> TcpStream {
     let mut stream = connect(world).await;
     let request = Request::get("/livez").header("Connection", "keep-alive");
     stream.write_all(&request.bytes(world.node.address)).await.unwrap();
-    assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0, "it is served");
+    assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0, "no response");
     stream
 }
 

@@ -7,11 +7,11 @@ use ringtrue_engine::management::TenantLimits;
 use serde_json::{Value, json};
 
 use crate::{
-    client::Request,
+    client::{Request, token_request},
     console::browser::Browser,
     database::Database,
     on_both_stores,
-    world::{World, send_to, token_request},
+    world::{World, send_to},
 };
 
 async fn small(database: Database) -> World {
@@ -52,7 +52,11 @@ async fn active_credentials_of_an_owner_are_limited(world: World) {
         let create = async |body: &Value| world.send(Request::post(&path).bearer(&token).json(body)).await;
         let hour = json!({"expires_at": "2026-01-01T01:00:00Z"});
         let responses = join_all((0..6).map(|_| create(&hour))).await;
-        assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 2, "beside the first one");
+        assert_eq!(
+            responses.iter().filter(|response| response.status == 201).count(),
+            2,
+            "in addition to the first credential"
+        );
         let refused = create(&json!({})).await.assert_problem(409, "limit_reached");
         assert!(refused.detail().contains("3 live credentials"), "{}", refused.detail());
         let made = responses.iter().find(|response| response.status == 201).unwrap().json();
@@ -78,7 +82,7 @@ async fn expired_credential_does_not_count_but_stays_unauthorized(world: World) 
     world.manage(Request::delete(&credential)).await.assert(204);
 
     world.advance(SignedDuration::from_hours(24 * 90));
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
     let second = world.second_node().await;
     let text = |name: &str| expired[name].as_str().unwrap();
     for (id, secret) in [(&*deleted.client_id, &*deleted.client_secret), (text("client_id"), text("client_secret"))] {

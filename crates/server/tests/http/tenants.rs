@@ -9,7 +9,7 @@ use crate::{
     world::{Tenant, TestProject, World},
 };
 
-const NOBODYS: &str = "01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71";
+const UNKNOWN_ID: &str = "01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71";
 
 /// Two tenants with a project each.
 async fn two_tenants(world: &World) -> [(Tenant, TestProject); 2] {
@@ -57,11 +57,11 @@ async fn ids_of_another_tenant_return_403(world: World) {
             let response = world.send(request.bearer(&token)).await;
             assert_eq!((response.status, response.code().as_str()), (403, "forbidden"), "{route:?} with {ids:?}");
             for secret in ["Secret plan", "Other", "theirs.example", &theirs.client_secret] {
-                assert!(!response.text().contains(secret), "{route:?} tells {secret}");
+                assert!(!response.text().contains(secret), "{route:?} discloses {secret}");
             }
         }
     }
-    assert_eq!(state_of(&world, &other, &theirs).await, before, "nothing was touched");
+    assert_eq!(state_of(&world, &other, &theirs).await, before, "the other tenant is not affected");
 }
 
 /// Authorization precedes reading the body.
@@ -85,16 +85,16 @@ async fn unknown_ids_return_404(world: World) {
     let call = async |route: routes::Route, ids: &Ids| world.send(route.request(ids).bearer(&token)).await;
     for route in routes::managed() {
         if route.template.contains("{workspace_id}") {
-            let ids = Ids { workspace_id: NOBODYS.to_owned(), ..own.clone() };
+            let ids = Ids { workspace_id: UNKNOWN_ID.to_owned(), ..own.clone() };
             call(route, &ids).await.assert_problem(404, "workspace_not_found");
         }
         if route.template.contains("{project_id}") {
-            let ids = Ids { project_id: NOBODYS.to_owned(), ..own.clone() };
+            let ids = Ids { project_id: UNKNOWN_ID.to_owned(), ..own.clone() };
             call(route, &ids).await.assert_problem(404, "project_not_found");
         }
         if route.template.contains("{client_id}") {
-            let nobody = "prj_nobody".to_owned();
-            let ids = Ids { project_client: nobody.clone(), workspace_client: nobody, ..own.clone() };
+            let unknown_client = "prj_unknown".to_owned();
+            let ids = Ids { project_client: unknown_client.clone(), workspace_client: unknown_client, ..own.clone() };
             call(route, &ids).await.assert_problem(404, "credential_not_found");
         }
     }

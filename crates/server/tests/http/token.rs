@@ -5,9 +5,9 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::Request,
+    client::{Request, basic_auth},
     on_both_stores,
-    world::{World, basic},
+    world::World,
 };
 
 const PRODUCTS: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
@@ -68,17 +68,17 @@ async fn credentials_may_be_percent_encoded_or_raw() {
     let some = |text: &str| text.replace('_', "%5f").replace('-', "%2D");
     let pair = format!("{id}:{secret}");
     for value in [
-        basic(id, secret),
-        basic(&every(id), &every(secret)),
-        basic(&some(id), &some(secret)),
-        basic(id, &every(secret)),
-        basic(id, secret).replace("Basic", "basic"),
-        basic(id, secret).replace("Basic", "BASIC"),
-        basic(id, secret).replace("Basic ", "Basic   "),
+        basic_auth(id, secret),
+        basic_auth(&every(id), &every(secret)),
+        basic_auth(&some(id), &some(secret)),
+        basic_auth(id, &every(secret)),
+        basic_auth(id, secret).replace("Basic", "basic"),
+        basic_auth(id, secret).replace("Basic", "BASIC"),
+        basic_auth(id, secret).replace("Basic ", "Basic   "),
         format!("Basic {}", BASE64_STANDARD.encode(&pair)),
         format!("Basic {}", BASE64_STANDARD_NO_PAD.encode(&pair)),
     ] {
-        let response = world.send(asking(&world).header("Authorization", &value)).await;
+        let response = world.send(token_request_without_credentials(&world).header("Authorization", &value)).await;
         assert_eq!(response.status, 200, "{value}");
     }
 }
@@ -87,12 +87,12 @@ async fn credentials_may_be_percent_encoded_or_raw() {
 async fn credentials_may_be_sent_in_the_form(world: World) {
     let project = world.project("Shop", json!({})).await;
     let (id, secret) = (project.client_id.as_str(), project.client_secret.as_str());
-    let ask = async |endpoint: &str, id: &str, secret: &str, more: &[(&str, &str)]| {
+    let send_form = async |endpoint: &str, id: &str, secret: &str, more: &[(&str, &str)]| {
         let fields = [&[("client_id", id), ("client_secret", secret)], more].concat();
         world.send(Request::post(endpoint).form(&fields)).await
     };
     let token = async |id: &str, secret: &str, scope: &str| {
-        ask("/oauth2/token", id, secret, &[("grant_type", "client_credentials"), ("scope", scope)]).await
+        send_form("/oauth2/token", id, secret, &[("grant_type", "client_credentials"), ("scope", scope)]).await
     };
     let granted = token(id, secret, "sim_swap").await.assert(200).json();
     let access_token = text(&granted["access_token"]);
@@ -100,16 +100,16 @@ async fn credentials_may_be_sent_in_the_form(world: World) {
     token(id, secret, "management").await.assert_problem(400, "invalid_scope");
 
     let wrong = token(id, "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
-    let unknown = token("prj_nobody", "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
+    let unknown = token("prj_unknown", "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
     assert_eq!(wrong.text(), unknown.text());
     assert!(wrong.header("www-authenticate").unwrap().starts_with("Basic "));
-    ask("/oauth2/revoke", id, "wrong", &[("token", access_token)]).await.assert_problem(401, "invalid_client");
+    send_form("/oauth2/revoke", id, "wrong", &[("token", access_token)]).await.assert_problem(401, "invalid_client");
     assert!(world.accepts_token(access_token).await);
-    ask("/oauth2/revoke", id, secret, &[("token", access_token)]).await.assert(200);
+    send_form("/oauth2/revoke", id, secret, &[("token", access_token)]).await.assert(200);
     assert!(!world.accepts_token(access_token).await);
 
     let both = [("client_secret", secret), ("grant_type", "client_credentials"), ("scope", "sim_swap")];
-    let both = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).form(&both);
+    let both = Request::post("/oauth2/token").basic(id, secret).form(&both);
     world.send(both).await.assert_problem(400, "invalid_request");
 
     // Failed logins of both endpoints count together.
@@ -133,12 +133,12 @@ async fn unknown_and_empty_parameters_are_ignored() {
         "grant_type=client_credentials&scope=management&",
     ] {
         for content_type in ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=UTF-8"] {
-            let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+            let request = Request::post("/oauth2/token").basic(id, secret);
             world.send(request.body(content_type, form)).await.assert(200);
         }
     }
     let named = format!("grant_type=client_credentials&scope=management&client_id={id}");
-    let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+    let request = Request::post("/oauth2/token").basic(id, secret);
     world.send(request.body("application/x-www-form-urlencoded", named)).await.assert(200);
 }
 
@@ -175,16 +175,16 @@ async fn old_and_new_secrets_work_during_rotation(world: World) {
     let make = async |body: Value| world.manage(Request::post(&path).json(&body)).await.assert(201).json();
     let old = make(json!({"expires_at": "2026-01-01T01:00:00.000Z"})).await;
     let new = make(json!({})).await;
-    let ask = async |credential: &Value| {
+    let request_token = async |credential: &Value| {
         world.token_request(text(&credential["client_id"]), text(&credential["client_secret"]), "sim_swap").await
     };
 
-    assert_eq!((ask(&old).await.status, ask(&new).await.status), (200, 200));
+    assert_eq!((request_token(&old).await.status, request_token(&new).await.status), (200, 200));
     world.advance(SignedDuration::from_secs(3600 - 1));
-    assert_eq!((ask(&old).await.status, ask(&new).await.status), (200, 200));
+    assert_eq!((request_token(&old).await.status, request_token(&new).await.status), (200, 200));
     world.advance(SignedDuration::from_secs(1));
-    ask(&old).await.assert_problem(401, "unauthorized");
-    ask(&new).await.assert(200);
+    request_token(&old).await.assert_problem(401, "unauthorized");
+    request_token(&new).await.assert(200);
 }
 
 /// Ids and secrets are safe in headers, forms, URLs and shells.
@@ -209,7 +209,7 @@ on_both_stores!(
 );
 
 /// A token request without credentials.
-fn asking(_: &World) -> Request {
+fn token_request_without_credentials(_: &World) -> Request {
     Request::post("/oauth2/token").form(&[("grant_type", "client_credentials"), ("scope", "management")])
 }
 

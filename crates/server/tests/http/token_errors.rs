@@ -6,9 +6,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
 
 use crate::{
-    client::{self, HttpResponse, Request},
+    client::{self, HttpResponse, Request, token_request},
     on_both_stores,
-    world::{World, assert_contract, basic, token_request},
+    world::{World, assert_contract},
 };
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -46,12 +46,12 @@ async fn invalid_forms_are_rejected() {
         ("grant_type=client_credentials&scope=management%00", "invalid_scope"),
         ("grant_type=client_credentials&scope=sim_swap", "invalid_scope"),
     ] {
-        let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).body(FORM, form);
+        let request = Request::post("/oauth2/token").basic(id, secret).body(FORM, form);
         let response = world.send(request).await;
         assert_eq!((response.status, response.code().as_str()), (400, code), "{form}");
         reads_as_oauth(&response, code);
     }
-    let not_utf8 = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+    let not_utf8 = Request::post("/oauth2/token").basic(id, secret);
     world.send(not_utf8.body(FORM, b"grant_type=\xff")).await.assert_problem(400, "invalid_request");
 }
 
@@ -59,9 +59,7 @@ async fn invalid_forms_are_rejected() {
 async fn non_form_bodies_are_rejected() {
     let world = World::sqlite().await;
     let body = json!({"grant_type": "client_credentials", "scope": "management"}).to_string();
-    let authorised = || {
-        Request::post("/oauth2/token").header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
-    };
+    let authorised = || Request::post("/oauth2/token").basic(&world.acme.client_id, &world.acme.client_secret);
     for request in [
         authorised().body("application/json", &body),
         authorised().body("text/plain", GOOD),
@@ -130,8 +128,8 @@ async fn misplaced_credentials_are_rejected() {
     world.send(Request::post(&all_in_query).body(FORM, "")).await.assert_problem(400, "invalid_request");
     world.send(Request::get(&all_in_query)).await.assert_problem(405, "method_not_allowed");
 
-    let twice = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).body(FORM, GOOD);
-    let twice = twice.header("Authorization", basic(id, secret));
+    let twice = Request::post("/oauth2/token").basic(id, secret).body(FORM, GOOD);
+    let twice = twice.basic(id, secret);
     world.send(twice).await.assert_problem(400, "invalid_request");
 }
 
@@ -150,21 +148,21 @@ async fn unknown_client_and_wrong_secret_are_indistinguishable(world: World) {
     let project = world.project("Shop", json!({})).await;
     let unknown = format!("prj_{}", "x".repeat(project.client_id.len() - 4));
     let path = format!("{}/credentials/{}", project.path, project.client_id);
-    let ask = async |id: &str, secret: &str| {
+    let request_token = async |id: &str, secret: &str| {
         let mut response = world.token_request(id, secret, "sim_swap").await.assert_problem(401, "invalid_client");
         response.headers.retain(|(name, _)| !["x-request-id", "date"].contains(&name.to_ascii_lowercase().as_str()));
         (response.headers.clone(), response.text())
     };
 
-    let wrong = ask(&project.client_id, "wrong").await;
-    assert_eq!(ask(&unknown, "wrong").await, wrong);
-    assert_eq!(ask(&unknown, &project.client_secret).await, wrong);
-    assert_eq!(ask(&project.client_id, &world.acme.client_secret).await, wrong);
-    assert_eq!(ask(&project.client_id, &project.client_secret.to_uppercase()).await, wrong);
-    assert_eq!(ask(&project.client_id.to_uppercase(), &project.client_secret).await, wrong);
+    let wrong = request_token(&project.client_id, "wrong").await;
+    assert_eq!(request_token(&unknown, "wrong").await, wrong);
+    assert_eq!(request_token(&unknown, &project.client_secret).await, wrong);
+    assert_eq!(request_token(&project.client_id, &world.acme.client_secret).await, wrong);
+    assert_eq!(request_token(&project.client_id, &project.client_secret.to_uppercase()).await, wrong);
+    assert_eq!(request_token(&project.client_id.to_uppercase(), &project.client_secret).await, wrong);
 
     world.manage(Request::delete(&path)).await.assert(204);
-    assert_eq!(ask(&project.client_id, "wrong").await, wrong, "nor whether it existed");
+    assert_eq!(request_token(&project.client_id, "wrong").await, wrong, "a deleted client is indistinguishable too");
 }
 
 async fn revoked_or_disabled_client_is_reported(world: World) {
@@ -213,8 +211,8 @@ async fn accept_header_selects_the_error_content_type() {
     ] {
         for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
             // A new client each time, as failed logins are throttled.
-            let nobody = format!("nobody-{}-{}", accept.map_or(0, str::len), endpoint.len());
-            let wrong = token_request(&nobody, "nothing", "management");
+            let unknown_client = format!("unknown-{}-{}", accept.map_or(0, str::len), endpoint.len());
+            let wrong = token_request(&unknown_client, "nothing", "management");
             for request in [Request { target: endpoint.to_owned(), ..wrong }, Request::post(endpoint).body(FORM, "")] {
                 let request = accept.into_iter().fold(request, |request, accept| request.header("Accept", accept));
                 let response = world.send(request).await;
@@ -224,7 +222,7 @@ async fn accept_header_selects_the_error_content_type() {
         }
     }
     let several = Request::post("/oauth2/token").body(FORM, "").header("Accept", "text/html").header("Accept", JSON);
-    assert_eq!(world.send(several).await.header("content-type"), Some(JSON), "a list may come in several headers");
+    assert_eq!(world.send(several).await.header("content-type"), Some(JSON), "several Accept headers form one list");
     let success =
         token_request(&world.acme.client_id, &world.acme.client_secret, "management").header("Accept", PROBLEM);
     assert_eq!(world.send(success).await.assert(200).header("content-type"), Some(JSON));

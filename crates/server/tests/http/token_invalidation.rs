@@ -8,10 +8,10 @@ use ringtrue_engine::{
 use serde_json::{Value, json};
 
 use crate::{
-    client::Request,
+    client::{Request, token_request},
     keys::master,
     on_both_stores,
-    world::{World, basic, is_token_accepted, send_to, soon, token_request},
+    world::{World, is_token_accepted, poll_with_timeout, send_to},
 };
 
 /// Cause of the invalidation.
@@ -43,13 +43,10 @@ async fn tokens_become_invalid_on_all_nodes(world: World) {
     let second = world.second_node().await;
     for end in INVALIDATION_CAUSES {
         let token = token_under_test(&world, end).await;
-        soon("the other node has loaded the credential", async || {
-            is_token_accepted(second.address, &token.token).await
-        })
-        .await;
+        second.engine.node.refresh().await.unwrap();
         invalidate(&world, end, &token).await;
-        let is_dead = async || !is_token_accepted(second.address, &token.token).await;
-        soon("the token is dead on the other node", is_dead).await;
+        let is_rejected = async || !is_token_accepted(second.address, &token.token).await;
+        poll_with_timeout("the other node rejects the token", is_rejected).await;
     }
 }
 
@@ -57,15 +54,13 @@ async fn clients_are_rejected_on_all_nodes(world: World) {
     let second = world.second_node().await;
     for end in [InvalidationCause::CredentialDeleted, InvalidationCause::ProjectDisabled] {
         let token = token_under_test(&world, end).await;
-        let ask = async || {
+        let token_status = async || {
             send_to(second.address, token_request(&token.client_id, &token.client_secret, "sim_swap")).await.status
         };
-        // A request with the secret would count as a failed login.
-        soon("the other node has loaded the client", async || is_token_accepted(second.address, &token.token).await)
-            .await;
-        assert_eq!(ask().await, 200);
+        second.engine.node.refresh().await.unwrap();
+        assert_eq!(token_status().await, 200);
         invalidate(&world, end, &token).await;
-        soon("the other node refuses the client", async || ask().await == 401).await;
+        poll_with_timeout("the other node rejects the client", async || token_status().await == 401).await;
     }
 }
 
@@ -73,10 +68,16 @@ async fn enabled_project_works_again_on_all_nodes(world: World) {
     let second = world.second_node().await;
     let token = token_under_test(&world, InvalidationCause::ProjectDisabled).await;
     invalidate(&world, InvalidationCause::ProjectDisabled, &token).await;
-    soon("dead there too", async || !is_token_accepted(second.address, &token.token).await).await;
+    poll_with_timeout("the other node rejects the token", async || {
+        !is_token_accepted(second.address, &token.token).await
+    })
+    .await;
     world.manage(Request::patch(&token.project).json(&json!({"disabled": false}))).await.assert(200);
     assert!(world.accepts_token(&token.token).await, "an unexpired token is valid again");
-    soon("good there too", async || is_token_accepted(second.address, &token.token).await).await;
+    poll_with_timeout("the other node accepts the token", async || {
+        is_token_accepted(second.address, &token.token).await
+    })
+    .await;
 }
 
 /// An emergency rotation after a key was stolen.
@@ -87,7 +88,7 @@ async fn emergency_rotation_invalidates_all_tokens(world: World) {
 
     rotate(&world, true).await;
     for address in [world.node.address, second.address] {
-        soon("the old key is withdrawn", async || !is_token_accepted(address, &old).await).await;
+        poll_with_timeout("the old key is withdrawn", async || !is_token_accepted(address, &old).await).await;
     }
     let new = world.management_token().await;
     for address in [world.node.address, second.address] {
@@ -99,13 +100,9 @@ async fn regular_rotation_keeps_tokens_valid(world: World) {
     let second = world.second_node().await;
     let old = world.management_token().await;
     rotate(&world, false).await;
-    let seen = async || {
-        let keys = world.node.engine.store().list_keys().await.unwrap().len();
-        world.node.engine.refresh().await.unwrap();
-        second.engine.refresh().await.unwrap();
-        keys == KeyPurpose::ALL.len() + 1
-    };
-    soon("both nodes have the new key", seen).await;
+    assert_eq!(world.node.engine.store().list_keys().await.unwrap().len(), KeyPurpose::ALL.len() + 1);
+    world.node.engine.node.refresh().await.unwrap();
+    second.engine.node.refresh().await.unwrap();
     for seconds in [0, 5, 5, 5, 600, 1800] {
         world.advance(SignedDuration::from_secs(seconds));
         let fresh = world.management_token().await;
@@ -154,7 +151,7 @@ async fn invalidate(world: &World, end: InvalidationCause, token_under_test: &To
     match end {
         InvalidationCause::Revoked => {
             let request = Request::post("/oauth2/revoke")
-                .header("Authorization", basic(&token_under_test.client_id, &token_under_test.client_secret))
+                .basic(&token_under_test.client_id, &token_under_test.client_secret)
                 .form(&[("token", &token_under_test.token)]);
             world.send(request).await.assert(200);
         }

@@ -111,7 +111,7 @@ async fn usage_is_counted_by_project_product_and_status(world: World) {
     ];
     let of_the_bank = vec![(false, json!("EXPIRED"), None, json!(7))];
     let all = rows(report(&world, "").await);
-    assert_eq!(all.len(), 4, "a counter that is back at zero is left out: {all:?}");
+    assert_eq!(all.len(), 4, "counters at zero are omitted: {all:?}");
     assert!(of_the_shop.iter().chain(&of_the_bank).all(|row| all.contains(row)), "{all:?}");
     assert_eq!(rows(report(&world, &format!("project_id={}", shop.project_id)).await), of_the_shop);
     assert_eq!(rows(report(&world, &format!("project_id={}", bank.project_id)).await), of_the_bank);
@@ -122,8 +122,8 @@ async fn usage_is_counted_by_project_product_and_status(world: World) {
         async |query: &str| world.send(Request::get(&format!("{}/usage?{query}", other.path())).bearer(&token)).await;
     assert_eq!(theirs("").await.assert(200).json()["content"], json!([]), "counts of other tenants are hidden");
     theirs(&format!("project_id={}", shop.project_id)).await.assert_problem(403, "forbidden");
-    let nobodys = theirs("project_id=01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71").await;
-    nobodys.assert_problem(404, "project_not_found");
+    let unknown_project = theirs("project_id=01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71").await;
+    unknown_project.assert_problem(404, "project_not_found");
 }
 
 async fn query_parameters_have_defaults(world: World) {
@@ -142,7 +142,7 @@ async fn query_parameters_have_defaults(world: World) {
 #[tokio::test]
 async fn invalid_queries_are_rejected() {
     let world = World::sqlite().await;
-    for (query, told) in [
+    for (query, expected_detail) in [
         ("group_by=week", "`group_by`"),
         ("group_by=", "`group_by`"),
         ("group_by=day&group_by=day", "`group_by`"),
@@ -161,7 +161,7 @@ async fn invalid_queries_are_rejected() {
         ("size=10", "`from`"),
     ] {
         let response = report(&world, query).await.assert_problem(400, "bad_request");
-        assert!(response.detail().contains(told), "{query}: {}", response.detail());
+        assert!(response.detail().contains(expected_detail), "{query}: {}", response.detail());
     }
     for query in [
         "from=2025-12-01T00:00:00Z&to=2026-01-01T00:00:00Z&group_by=hour",

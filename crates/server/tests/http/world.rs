@@ -3,10 +3,9 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
     management::CreatedWorkspace,
@@ -16,13 +15,15 @@ use ringtrue_engine::{
 use ringtrue_server::{
     config::{self, Config, Environment},
     pages::openapi,
-    wiring::{self, NodeParts, RunningNode},
+    wiring::{self, NodeDependencies, RunningNode},
 };
+use ringtrue_test_support::{WAIT_LIMIT, poll_until};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::{self, HttpResponse, Request, WAIT_LIMIT},
+    client::{self, HttpResponse, Request, token_request},
     contract::Contract,
     database::Database,
     keys::{insert_keys, master},
@@ -34,7 +35,7 @@ pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// All responses are validated against the OpenAPI document.
 pub static CONTRACT: LazyLock<Contract> =
-    LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is sound"));
+    LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is valid"));
 
 pub struct World {
     pub node: RunningNode,
@@ -133,7 +134,7 @@ impl World {
         let mut config = self.config.clone();
         change(&mut config);
         let started = try_start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await;
-        started.expect_err("it starts").to_string()
+        started.expect_err("the node must not start").to_string()
     }
 
     /// Another node on the same database, with its shutdown token.
@@ -174,8 +175,7 @@ impl World {
     }
 
     pub async fn token(&self, id: &str, secret: &str, scope: &str) -> String {
-        let response = self.token_request(id, secret, scope).await.assert(200);
-        response.json()["access_token"].as_str().unwrap().to_owned()
+        self.token_request(id, secret, scope).await.access_token()
     }
 
     /// A management token of the first tenant.
@@ -198,6 +198,19 @@ impl World {
         let path = format!("{}/projects", tenant.path());
         let response = self.send(Request::post(&path).bearer(&token).json(&body)).await.assert(201);
         TestProject::from_response(tenant, &response.json())
+    }
+
+    /// Waits until the sandbox operator has delivered all SMS.
+    pub async fn wait_for_sms(&self) {
+        let observer = self.node.smsc_observer().expect("a sandbox operator");
+        let delivered = timeout(WAIT_LIMIT, observer.wait_until(|counts| counts.queued == 0)).await;
+        assert!(delivered.is_ok(), "undelivered SMS: {:?}", observer.counts());
+    }
+
+    /// Waits until the results of the callbacks that were sent are stored.
+    pub async fn wait_for_callback_results(&self) {
+        let courier = self.node.engine.courier();
+        assert!(timeout(WAIT_LIMIT, courier.wait_idle()).await.is_ok(), "running attempts: {courier:?}");
     }
 
     pub async fn accepts_token(&self, token: &str) -> bool {
@@ -255,32 +268,9 @@ pub async fn is_token_accepted(address: SocketAddr, token: &str) -> bool {
     response.status != 401
 }
 
-/// Waits for an asynchronous effect.
-pub async fn eventually(what: &str, is_so: impl AsyncFnMut() -> bool) {
-    within(WAIT_LIMIT, what, is_so).await;
-}
-
-/// Waits for an effect that a node guarantees within a second. Ten seconds allow for a busy machine.
-pub async fn soon(what: &str, is_so: impl AsyncFnMut() -> bool) {
-    within(Duration::from_secs(10), what, is_so).await;
-}
-
-async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < limit, "still not: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-pub fn token_request(id: &str, secret: &str, scope: &str) -> Request {
-    Request::post("/oauth2/token")
-        .header("Authorization", basic(id, secret))
-        .form(&[("grant_type", "client_credentials"), ("scope", scope)])
-}
-
-pub fn basic(id: &str, secret: &str) -> String {
-    format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
+/// Polls for an effect that a node guarantees within a second. Ten seconds allow for a busy machine.
+pub async fn poll_with_timeout(what: &str, condition: impl AsyncFnMut() -> bool) {
+    assert!(timeout(Duration::from_secs(10), poll_until(what, condition)).await.is_ok(), "timed out: {what}");
 }
 
 /// Default configuration on free ports, with limits that regular tests do not reach.
@@ -322,19 +312,19 @@ async fn try_start(
     clock: &Arc<dyn Clock>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<RunningNode> {
-    let parts = NodeParts {
+    let dependencies = NodeDependencies {
         config: config.clone(),
         store,
         master: master(),
         clock: Arc::clone(clock),
         entropy: Arc::new(SystemEntropy::default()),
     };
-    wiring::start(parts, shutdown.clone()).await
+    wiring::start(dependencies, shutdown.clone()).await
 }
 
 async fn tenant(node: &RunningNode, name: &str) -> Tenant {
     let CreatedWorkspace { workspace, credential } =
-        node.engine.create_workspace(name.parse().unwrap()).await.expect("a workspace");
+        node.engine.management.create_workspace(name.parse().unwrap()).await.expect("a workspace");
     Tenant {
         workspace_id: workspace.id.to_string(),
         client_id: credential.credential.client_id.to_string(),

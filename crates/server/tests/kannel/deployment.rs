@@ -2,22 +2,20 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{BufRead, BufReader},
-    net::SocketAddr,
     os::unix::fs::PermissionsExt,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use ringtrue_test_support::{
+    http_client::{self, Request, token_request},
+    poll_until,
+    server_process::ServerProcess,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{
-    client::{self, HttpResponse, Request},
-    eventually,
-    gateway::Ports,
-};
+use super::gateway::Ports;
 
 /// Receiver number.
 pub const RECEIVER: &str = "+447700900001";
@@ -92,55 +90,34 @@ impl Deployment {
     }
 
     pub fn serve(&self) -> Node {
-        let mut child = self.command().arg("serve").stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let ready = lines
-            .by_ref()
-            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
-            .find(|line| line["message"] == "ready")
-            .expect("the service gets ready");
-        let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
-        let node = Node { address: address("address"), metrics: address("metrics"), child };
-        std::thread::spawn(move || lines.for_each(drop));
-        node
+        Node(ServerProcess::start(self.command().arg("serve")).expect("the service is ready"))
     }
 
     /// Creates a live project with the Management API.
     pub async fn project(&self, node: &Node) -> Project {
         let workspace_id = self.workspace["workspace_id"].as_str().unwrap();
-        let manager = bearer(&node.token(&self.workspace, "management").await.assert(200));
+        let manager = node.token(&self.workspace, "management").await;
         let projects = format!("/v1/management/workspaces/{workspace_id}/projects");
         let request = Request::post(&projects).bearer(&manager).json(&json!({"name": "Shop", "mode": "live"}));
-        let project = node.send(request).await.assert(201).json();
+        let project = node.0.send(request).await.assert(201).json();
         let path = format!("{projects}/{}/allowed-networks", project["project_id"].as_str().unwrap());
         let allowed = json!({"networks": [{"network_id": "23410", "products": ["reverse_sms"]}]});
-        node.send(Request::put(&path).bearer(&manager).json(&allowed)).await.assert(200);
-        Project { token: bearer(&node.token(&project["credentials"][0], "reverse_sms").await.assert(200)) }
+        node.0.send(Request::put(&path).bearer(&manager).json(&allowed)).await.assert(200);
+        Project { token: node.token(&project["credentials"][0], "reverse_sms").await }
     }
 }
 
-/// A serving process, killed on drop.
-pub struct Node {
-    address: SocketAddr,
-    metrics: SocketAddr,
-    child: Child,
-}
+pub struct Node(ServerProcess);
 
 impl Node {
-    async fn send(&self, request: Request) -> HttpResponse {
-        client::send(self.address, &request).await
-    }
-
-    async fn token(&self, credential: &Value, scope: &str) -> HttpResponse {
+    async fn token(&self, credential: &Value, scope: &str) -> String {
         let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
-        let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
-        let request = Request::post("/oauth2/token").header("Authorization", format!("Basic {basic}"));
-        self.send(request.form(&[("grant_type", "client_credentials"), ("scope", scope)])).await
+        self.0.send(token_request(id, secret, scope)).await.access_token()
     }
 
     pub async fn create(&self, project: &Project, number: &str) -> Check {
         let request = Request::post(CHECKS).bearer(&project.token).json(&json!({"phone_number": number}));
-        let created = self.send(request).await.assert(201).json();
+        let created = self.0.send(request).await.assert(201).json();
         assert_eq!(created["receiver_phone_number"], RECEIVER);
         let text = |name: &str| created[name].as_str().unwrap().to_owned();
         Check { id: text("check_id"), body: text("expected_sms_body") }
@@ -149,18 +126,22 @@ impl Node {
     /// Waits until the check is completed with a match.
     pub async fn completed(&self, project: &Project, id: &str) {
         let request = Request::get(&format!("{CHECKS}/{id}")).bearer(&project.token);
-        eventually("the check has ended", async || {
+        poll_until("the check is completed", async || {
             // The result is unknown while the database recovers.
-            let check = self.send(request.clone()).await;
+            let check = self.0.send(request.clone()).await;
             check.status == 200 && check.json()["status"] == "COMPLETED"
         })
         .await;
-        assert_eq!(self.send(request).await.json()["match"], true);
+        assert_eq!(self.0.send(request).await.json()["match"], true);
     }
 
     /// Requests of Kannel with this outcome, from the metrics.
     pub async fn inbound(&self, outcome: &str) -> u64 {
-        let metrics = client::send(self.metrics, &Request::get("/metrics")).await.assert(200).text();
+        let metrics =
+            http_client::send(self.0.ready["metrics"].as_str().unwrap().parse().unwrap(), &Request::get("/metrics"))
+                .await
+                .assert(200)
+                .text();
         let series = format!("inbound_sms_total{{connector=\"kannel\",outcome=\"{outcome}\"}} ");
         let line = metrics.lines().find(|line| line.contains(&series)).unwrap_or_else(|| panic!("no {series}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
@@ -170,15 +151,4 @@ impl Node {
     pub fn kill(self) {
         drop(self);
     }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn bearer(response: &HttpResponse) -> String {
-    response.json()["access_token"].as_str().unwrap().to_owned()
 }

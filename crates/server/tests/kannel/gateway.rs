@@ -8,13 +8,13 @@ use std::{
 };
 
 use ringtrue_engine::ports::{Entropy, SystemEntropy};
+use ringtrue_test_support::{
+    http_client::{self, Request},
+    poll_until,
+};
 use tempfile::TempDir;
 
-use super::{
-    client::{self, Request},
-    deployment::{PATH_SECRET, PUBLIC_URL},
-    eventually,
-};
+use super::deployment::{PATH_SECRET, PUBLIC_URL};
 
 const BEARERBOX: &str = "/usr/sbin/bearerbox";
 const SMSBOX: &str = "/usr/sbin/smsbox";
@@ -45,7 +45,7 @@ impl Ports {
 }
 
 /// How Kannel calls our ingress.
-pub enum Way {
+pub enum WebhookMethod {
     Get,
     Post,
 }
@@ -59,19 +59,19 @@ pub struct Kannel {
 }
 
 impl Kannel {
-    /// Returns when an SMS would be delivered.
-    pub async fn start(ports: &Ports, way: Way) -> Self {
+    /// Starts both processes and waits until they are connected.
+    pub async fn start(ports: &Ports, method: WebhookMethod) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = folder.path().join("kannel.conf");
-        fs::write(&settings, configuration(ports, &way, folder.path())).unwrap();
-        let box_of = |binary| Process::start(Command::new(binary).args(["-v", "4"]).arg(&settings));
+        fs::write(&settings, configuration(ports, &method, folder.path())).unwrap();
+        let start_box = |binary| Process::start(Command::new(binary).args(["-v", "4"]).arg(&settings));
 
-        let bearerbox = box_of(BEARERBOX);
+        let bearerbox = start_box(BEARERBOX);
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.admin));
-        eventually("bearerbox listens", async || tokio::net::TcpStream::connect(admin).await.is_ok()).await;
-        let smsbox = box_of(SMSBOX);
-        eventually("smsbox is connected", async || {
-            let status = client::send(admin, &Request::get("/status.txt?password=kannel")).await.text();
+        poll_until("bearerbox listens", async || tokio::net::TcpStream::connect(admin).await.is_ok()).await;
+        let smsbox = start_box(SMSBOX);
+        poll_until("smsbox is connected", async || {
+            let status = http_client::send(admin, &Request::get("/status.txt?password=kannel")).await.text();
             status.contains("FAKE[") && status.contains("smsbox:") && status.contains("on-line")
         })
         .await;
@@ -96,16 +96,16 @@ impl Kannel {
 }
 
 /// The configuration of the manual, completed with the gateway's own settings.
-fn configuration(ports: &Ports, way: &Way, folder: &Path) -> String {
+fn configuration(ports: &Ports, method: &WebhookMethod, folder: &Path) -> String {
     let Ports { ingress, admin, smsbox, smsc } = ports;
     let folder = folder.display();
     let mut ours = block("kannel");
-    if let Way::Post = way {
+    if let WebhookMethod::Post = method {
         let get_url = ours.lines().find(|line| line.starts_with("get-url")).expect("a line").to_owned();
         ours = ours.replace(&get_url, block("kannel post").trim_end());
     }
     let url = format!("http://127.0.0.1:{ingress}/southbound/sms/kannel/{PATH_SECRET}");
-    assert!(ours.contains(PUBLIC_URL), "the manual has another URL");
+    assert!(ours.contains(PUBLIC_URL), "the manual contains the public URL");
     let ours = ours
         .replace(&format!("{PUBLIC_URL}/PATH-SECRET"), &url)
         .replace("http-queue-delay = 10\n", "http-queue-delay = 1\n")

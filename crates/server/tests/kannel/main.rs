@@ -3,26 +3,14 @@
 //! Kannel is configured according to docs/connectors.md. If we are down or respond with 503, it must retry, so that
 //! checks conclude without a second SMS.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
-#[path = "../http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "../http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
 mod deployment;
 mod gateway;
 
-use std::{
-    process::Command,
-    time::{Duration, Instant},
-};
-
-use client::WAIT_LIMIT;
-use database::{Database, server};
 use deployment::{Deployment, RECEIVER};
-use gateway::{Kannel, Ports, Way};
+use gateway::{Kannel, Ports, WebhookMethod};
+use ringtrue_test_support::{database::Database, poll_until};
 
 const NUMBER: &str = "+447700900123";
 
@@ -33,7 +21,7 @@ async fn kannel_retries_after_our_restart() {
     let deployment = Deployment::new(database.address(), &ports);
     let node = deployment.serve();
     let project = deployment.project(&node).await;
-    let kannel = Kannel::start(&ports, Way::Get).await;
+    let kannel = Kannel::start(&ports, WebhookMethod::Get).await;
 
     let check = node.create(&project, NUMBER).await;
     let texting = kannel.text(NUMBER, RECEIVER, &check.body);
@@ -44,7 +32,7 @@ async fn kannel_retries_after_our_restart() {
     let check = node.create(&project, NUMBER).await;
     node.kill();
     let texting = kannel.text(NUMBER, RECEIVER, &check.body);
-    eventually("Kannel has tried in vain", async || kannel.retries(&check.body)).await;
+    poll_until("Kannel has failed to deliver and retries", async || kannel.retries(&check.body)).await;
 
     let node = deployment.serve();
     node.completed(&project, &check.id).await;
@@ -59,7 +47,7 @@ async fn kannel_retries_after_a_store_outage() {
     let deployment = Deployment::new(database.address(), &ports);
     let node = deployment.serve();
     let project = deployment.project(&node).await;
-    let kannel = Kannel::start(&ports, Way::Post).await;
+    let kannel = Kannel::start(&ports, WebhookMethod::Post).await;
 
     let check = node.create(&project, NUMBER).await;
     let texting = kannel.text(NUMBER, RECEIVER, &check.body);
@@ -67,44 +55,13 @@ async fn kannel_retries_after_a_store_outage() {
     drop(texting);
 
     let check = node.create(&project, NUMBER).await;
-    block_database(&database);
+    database.set_blocked(true);
     let texting = kannel.text(NUMBER, RECEIVER, &check.body);
-    eventually("Kannel got 503", async || node.inbound("store_down").await > 0).await;
-    assert_eq!(node.inbound("accepted").await, 1, "only the first");
+    poll_until("Kannel got 503", async || node.inbound("store_down").await > 0).await;
+    assert_eq!(node.inbound("accepted").await, 1, "only the first SMS was accepted");
 
-    unblock_database(&database);
+    database.set_blocked(false);
     node.completed(&project, &check.id).await;
     assert_eq!((node.inbound("accepted").await, node.inbound("duplicate").await), (2, 0));
     drop(texting);
-}
-
-/// Terminates all connections to the database and rejects new ones.
-fn block_database(database: &Database) {
-    let name = name(database);
-    psql(&format!("alter database {name} allow_connections false"));
-    psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
-}
-
-fn unblock_database(database: &Database) {
-    psql(&format!("alter database {} allow_connections true", name(database)));
-}
-
-fn name(database: &Database) -> String {
-    let address = url::Url::parse(database.address()).unwrap();
-    address.path().trim_start_matches('/').to_owned()
-}
-
-fn psql(statement: &str) {
-    let output = Command::new("psql").args([&server(), "--no-psqlrc", "--quiet", "--command", statement]).output();
-    let output = output.expect("psql runs");
-    assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Waits for an asynchronous effect.
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < WAIT_LIMIT, "still not: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -6,23 +6,20 @@
 //! Decoding tolerates known deviations of peers (no NUL at the end of the body, no body in a response, octets after an
 //! operation without a body) and is strict otherwise. Encoding is always strict.
 
-mod bind;
+mod body;
 mod constants;
 mod field;
-mod frame;
-mod message;
-mod tlv;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
 pub use self::{
-    bind::{AlertNotification, Bind, BindMode, BindResponseBody, Outbind, VERSION_3_4, VERSION_5_0},
+    body::{
+        Address, AlertNotification, Bind, BindMode, BindResponseBody, DataSm, EsmClass, MessageResponseBody,
+        MessageType, Outbind, ShortMessage, VERSION_3_4, VERSION_5_0,
+    },
     constants::{CommandId, CommandStatus, Npi, TlvTag, Ton},
-    field::{EncodeError, MalformedBody, TextField},
-    frame::{HEADER_OCTETS, Header, InvalidPduLength, MAX_PDU_OCTETS, next_frame},
-    message::{Address, DataSm, EsmClass, MessageResponseBody, MessageType, ShortMessage},
-    tlv::{Tlv, Tlvs},
+    field::{EncodeError, MalformedBody, TextField, Tlv, Tlvs},
 };
 use field::BodyReader;
 
@@ -71,17 +68,12 @@ pub enum ResponseBody {
 }
 
 /// PDU with an unsupported `command_id`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("UnknownPdu({command}, {status}, {} octets)", body.len())]
 pub struct UnknownPdu {
     pub command: CommandId,
     pub status: CommandStatus,
     pub body: Vec<u8>,
-}
-
-impl std::fmt::Debug for UnknownPdu {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "UnknownPdu({}, {}, {} octets)", self.command, self.status, self.body.len())
-    }
 }
 
 /// Decoding error, with the command and sequence number of the PDU.
@@ -250,4 +242,44 @@ fn decode_body(header: Header, body: &[u8]) -> Result<Body, MalformedBody> {
         CommandId::DATA_SM_RESP => response(ResponseBody::DataSm(MessageResponseBody::decode(reader)?)),
         command => Body::Unknown(UnknownPdu { command, status: header.status, body: body.to_vec() }),
     })
+}
+
+/// Default maximum length of a PDU.
+pub const MAX_PDU_OCTETS: usize = 64 * 1024;
+
+pub const HEADER_OCTETS: usize = 16;
+
+/// PDU header without `command_length`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub command: CommandId,
+    pub status: CommandStatus,
+    pub sequence: u32,
+}
+
+/// Invalid `command_length`: the start of the next PDU is unknown, so the stream cannot be resynchronised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("invalid command_length {octets}: must be {HEADER_OCTETS} to {max}")]
+pub struct InvalidPduLength {
+    pub octets: usize,
+    pub max: usize,
+}
+
+/// Removes the next complete PDU from the front of a buffer; `None` if it is incomplete.
+pub fn next_frame(buffer: &mut BytesMut, max: usize) -> Result<Option<(Header, Bytes)>, InvalidPduLength> {
+    let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
+    let octets = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    if octets < HEADER_OCTETS || octets > max {
+        return Err(InvalidPduLength { octets, max });
+    }
+    if buffer.len() < octets {
+        buffer.reserve(octets - buffer.len());
+        return Ok(None);
+    }
+    let mut frame = buffer.split_to(octets).freeze();
+    frame.advance(4);
+    let command = CommandId(frame.get_u32());
+    let status = CommandStatus(frame.get_u32());
+    let sequence = frame.get_u32();
+    Ok(Some((Header { command, status, sequence }, frame)))
 }

@@ -14,11 +14,7 @@
 //! of operations against the bind mode, which are up to the handler.
 
 mod bind;
-mod enquire_link;
-mod link;
-mod pending_requests;
 mod run;
-mod state;
 mod transport;
 
 use std::{io, time::Duration};
@@ -26,19 +22,17 @@ use std::{io, time::Duration};
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
-pub use self::{
-    bind::{BindError, PendingBind},
-    link::{Link, RequestError},
-};
-use self::{link::SessionCommands, transport::Transport};
+pub use self::bind::{BindError, PendingBind};
+use self::transport::Transport;
 use crate::{
     content::MessageContent,
     pdu::{
         Address, AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, EsmClass,
-        InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Outbind, ShortMessage, Tlvs,
+        InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Outbind, Request, Response, ResponseBody, ShortMessage,
+        Tlvs,
     },
 };
 
@@ -239,7 +233,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let transport = Transport::new(stream, config.max_pdu_octets);
         (
             Self { transport, commands, config, sequence: SequenceNumbers::default() },
-            Link::new(request_sender, unbind_sender),
+            Link { requests: request_sender, unbinds: unbind_sender },
         )
     }
 }
@@ -252,5 +246,102 @@ impl SequenceNumbers {
     fn next(&mut self) -> u32 {
         self.0 = self.0 % 0x7FFF_FFFF + 1;
         self.0
+    }
+}
+
+/// Failure of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RequestError {
+    #[error("peer rejected the request with {0}")]
+    Rejected(CommandStatus),
+    #[error("peer did not respond in time")]
+    TimedOut,
+    #[error("session has ended")]
+    Closed,
+    #[error("unexpected response {0}")]
+    UnexpectedResponse(CommandId),
+    #[error(transparent)]
+    Decode(DecodeError),
+    #[error(transparent)]
+    Encode(EncodeError),
+}
+
+/// A request queued for sending.
+#[derive(Debug)]
+struct QueuedRequest {
+    request: Request,
+    /// `None` for `alert_notification`, which has no response.
+    response_sender: Option<oneshot::Sender<Result<Response, RequestError>>>,
+}
+
+/// Commands from [`Link`]s. Unbinds have their own channel, so that they overtake queued requests.
+#[derive(Debug)]
+struct SessionCommands {
+    requests: mpsc::Receiver<QueuedRequest>,
+    unbinds: mpsc::Receiver<oneshot::Sender<()>>,
+}
+
+/// Sends requests over a running session. Clones share the session.
+///
+/// Calls wait while the request window is full. Dropping a call's future does not cancel a request that was sent.
+#[derive(Clone, Debug)]
+pub struct Link {
+    requests: mpsc::Sender<QueuedRequest>,
+    unbinds: mpsc::Sender<oneshot::Sender<()>>,
+}
+
+impl Link {
+    pub async fn submit_sm(&self, message: ShortMessage) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::SubmitSm(message)).await? {
+            ResponseBody::SubmitSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
+        }
+    }
+
+    pub async fn deliver_sm(&self, message: ShortMessage) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::DeliverSm(message)).await? {
+            ResponseBody::DeliverSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
+        }
+    }
+
+    pub async fn data_sm(&self, message: DataSm) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::DataSm(message)).await? {
+            ResponseBody::DataSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
+        }
+    }
+
+    pub async fn enquire_link(&self) -> Result<(), RequestError> {
+        self.send_request(Request::EnquireLink).await.map(drop)
+    }
+
+    /// Sends `alert_notification`, which has no response.
+    pub async fn alert_notification(&self, alert: AlertNotification) -> Result<(), RequestError> {
+        let request = QueuedRequest { request: Request::AlertNotification(alert), response_sender: None };
+        self.requests.send(request).await.map_err(|_| RequestError::Closed)
+    }
+
+    /// Unbinds gracefully: responds to received requests and waits for pending responses first. Requests that wait for
+    /// the window fail. Returns when the session has ended for any reason.
+    pub async fn unbind(&self) {
+        let (waiter, ended) = oneshot::channel();
+        if self.unbinds.send(waiter).await.is_ok() {
+            // The session drops the sender when it ends.
+            let _ = ended.await;
+        }
+    }
+
+    /// Waits until the session has ended, or only completes handler calls before it ends.
+    pub async fn closed(&self) {
+        self.unbinds.closed().await;
+    }
+
+    async fn send_request(&self, request: Request) -> Result<ResponseBody, RequestError> {
+        let (response_sender, response) = oneshot::channel();
+        let request = QueuedRequest { request, response_sender: Some(response_sender) };
+        self.requests.send(request).await.map_err(|_| RequestError::Closed)?;
+        let Response { status, body } = response.await.map_err(|_| RequestError::Closed)??;
+        if status.is_ok() { Ok(body) } else { Err(RequestError::Rejected(status)) }
     }
 }

@@ -1,27 +1,22 @@
-//! Text encodings of messages.
+//! Text encodings of messages, and splitting of long texts.
 //!
 //! Decoding never fails: undecodable octets become U+FFFD.
 //!
 //! Deliberately absent: the Cyrillic, Hebrew, Japanese and Korean codings beyond their ASCII half, and compression.
 
 pub mod gsm;
-mod split;
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use self::split::{ConcatenationReference, MessagePart, TextTooLong, split_text};
+use self::gsm::Septets;
+use crate::{pdu::EsmClass, udh};
 
 /// The `data_coding` field.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Debug)]
+#[debug("{_0:#04x}")]
 pub struct DataCoding(pub u8);
-
-impl fmt::Debug for DataCoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#04x}", self.0)
-    }
-}
 
 /// Meaning of `data_coding` 0, "SMSC default alphabet", for a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,18 +32,18 @@ pub enum DefaultAlphabet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("unknown default alphabet; use gsm0338, gsm0338_packed, latin1 or ascii")]
-pub struct UnknownAlphabet;
+pub struct InvalidDefaultAlphabet;
 
 impl FromStr for DefaultAlphabet {
-    type Err = UnknownAlphabet;
+    type Err = InvalidDefaultAlphabet;
 
-    fn from_str(name: &str) -> Result<Self, UnknownAlphabet> {
+    fn from_str(name: &str) -> Result<Self, InvalidDefaultAlphabet> {
         match name {
             "gsm0338" => Ok(Self::Gsm0338),
             "gsm0338_packed" => Ok(Self::Gsm0338Packed),
             "latin1" => Ok(Self::Latin1),
             "ascii" => Ok(Self::Ascii),
-            _ => Err(UnknownAlphabet),
+            _ => Err(InvalidDefaultAlphabet),
         }
     }
 }
@@ -129,4 +124,98 @@ pub fn encode_text(text: &str) -> (DataCoding, Vec<u8>) {
         Some(octets) => (DataCoding::DEFAULT, octets),
         None => (DataCoding::UCS2, text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
     }
+}
+
+/// Reference number of a concatenated message; the sender chooses its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConcatenationReference {
+    EightBit(u8),
+    SixteenBit(u16),
+}
+
+/// Fields of one message of a text.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("MessagePart({esm_class:?}, {data_coding:?}, {} octets)", short_message.len())]
+pub struct MessagePart {
+    pub esm_class: EsmClass,
+    pub data_coding: DataCoding,
+    pub short_message: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("text needs {parts} messages, the maximum is 255")]
+pub struct TextTooLong {
+    pub parts: usize,
+}
+
+/// Capacity of a message in encoded octets, without and with a UDH.
+struct PartCapacity {
+    single: usize,
+    multipart: usize,
+}
+
+/// Splits a text into the fewest messages, as a handset does: one without a UDH, or several with one.
+///
+/// A message holds 140 octets: 160 septets or 70 UTF-16 units. A UDH counts towards the 140 octets. Parts never end
+/// between an escape and its character, or between two surrogates.
+pub fn split_text(text: &str, reference: ConcatenationReference) -> Result<Vec<MessagePart>, TextTooLong> {
+    let is_sixteen_bit = matches!(reference, ConcatenationReference::SixteenBit(_));
+    let (data_coding, parts_octets) = if let Some(characters) =
+        text.chars().map(gsm::encode_char).collect::<Option<Vec<_>>>()
+    {
+        let characters = characters.into_iter().map(|septets| match septets {
+            Septets::One(septet) => vec![septet],
+            Septets::Escaped(septet) => vec![gsm::ESCAPE, septet],
+        });
+        (
+            DataCoding::DEFAULT,
+            fill_parts(characters, &PartCapacity { single: 160, multipart: if is_sixteen_bit { 152 } else { 153 } }),
+        )
+    } else {
+        let characters = text.chars().map(|character| {
+            let mut units = [0; 2];
+            character.encode_utf16(&mut units).iter().flat_map(|unit| unit.to_be_bytes()).collect()
+        });
+        (
+            DataCoding::UCS2,
+            fill_parts(characters, &PartCapacity { single: 140, multipart: if is_sixteen_bit { 132 } else { 134 } }),
+        )
+    };
+    add_headers(parts_octets, data_coding, reference)
+}
+
+fn fill_parts(characters: impl Iterator<Item = Vec<u8>>, capacity: &PartCapacity) -> Vec<Vec<u8>> {
+    let characters: Vec<_> = characters.collect();
+    if characters.iter().map(Vec::len).sum::<usize>() <= capacity.single {
+        return vec![characters.concat()];
+    }
+    let mut parts_octets = vec![vec![]];
+    for character in characters {
+        match parts_octets.last_mut() {
+            Some(last) if last.len() + character.len() <= capacity.multipart => last.extend(character),
+            _ => parts_octets.push(character),
+        }
+    }
+    parts_octets
+}
+
+fn add_headers(
+    parts_octets: Vec<Vec<u8>>,
+    data_coding: DataCoding,
+    reference: ConcatenationReference,
+) -> Result<Vec<MessagePart>, TextTooLong> {
+    let parts = parts_octets.len();
+    if parts == 1 {
+        let whole = |short_message| MessagePart { esm_class: EsmClass::default(), data_coding, short_message };
+        return Ok(parts_octets.into_iter().map(whole).collect());
+    }
+    let total = u8::try_from(parts).map_err(|_| TextTooLong { parts })?;
+    Ok((1..=total)
+        .zip(parts_octets)
+        .map(|(sequence, octets)| {
+            let mut short_message = udh::encode_concatenation(reference, total, sequence);
+            short_message.extend(octets);
+            MessagePart { esm_class: EsmClass::WITH_UDH, data_coding, short_message }
+        })
+        .collect())
 }

@@ -109,7 +109,7 @@ fn limits_reject_new_parts_and_keep_stored_ones() {
     assert_eq!(reassembly.add("1", (3, 2, 1), "a", 0), Err(ReassemblyError::SenderLimitReached));
     assert!(reassembly.add("2", (1, 2, 1), "a", 0).is_ok());
     assert_eq!(reassembly.add("3", (1, 2, 1), "a", 0), Err(ReassemblyError::LimitReached));
-    assert_eq!(text(reassembly.add("3", (1, 1, 1), "whole by itself", 0)).0, "whole by itself");
+    assert_eq!(text(reassembly.add("3", (1, 1, 1), "single part", 0)).0, "single part");
     assert_eq!(reassembly.add("2", (1, 2, 2), &"b".repeat(900), 0), Err(ReassemblyError::LimitReached));
     assert_eq!(text(reassembly.add("2", (1, 2, 2), "b", 0)).0, "ab");
     assert_eq!(text(reassembly.add("1", (2, 2, 2), "b", 0)).0, "ab");

@@ -1,6 +1,6 @@
 //! Session tests against a scripted peer over an in-memory stream, with Tokio's paused clock.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod bind;
 mod inbound_requests;
@@ -104,7 +104,7 @@ fn message(text: &str) -> ShortMessage {
     }
 }
 
-/// Handler whose responses come from the test.
+/// Handler with responses from the test.
 struct TestHandler {
     requests: mpsc::UnboundedSender<ReceivedRequest>,
     events: mpsc::UnboundedSender<SessionEvent>,

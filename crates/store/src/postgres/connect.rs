@@ -1,7 +1,9 @@
-//! Opens connections with uniform session settings.
+//! Opens connections with uniform session settings, listens for notifications, and maps errors to temporary
+//! (`Unavailable`) and permanent (`Refused`) store errors.
 
-use std::{future::poll_fn, path::Path, sync::Arc, time::Duration};
+use std::{error::Error as _, future::poll_fn, io, path::Path, sync::Arc, time::Duration};
 
+use deadpool_postgres::PoolError;
 use futures_util::future::BoxFuture;
 use ringtrue_engine::ports::StoreError;
 use rustls::{
@@ -12,14 +14,13 @@ use rustls::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Notify,
-    task::JoinHandle,
-    time::timeout,
+    task::{AbortHandle, JoinHandle},
+    time::{sleep, timeout},
 };
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, error::SqlState};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::store_error;
-use crate::url::{PostgresAddress, Tls};
+use crate::url::{PostgresAddress, PostgresTls};
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,16 +36,17 @@ const BATCH_SESSION_SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c e
 /// Migrations have no statement timeout.
 const MIGRATION_SESSION_SETTINGS: &str = "-c statement_timeout=0 -c synchronous_commit=on";
 
-#[derive(Clone)]
-pub(super) struct PostgresConnector {
-    config: Arc<Config>,
-    tls: Option<MakeRustlsConnect>,
-}
+const LISTEN_SQL: &str = "listen ringtrue_control";
 
-impl std::fmt::Debug for PostgresConnector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresConnector").field("tls", &self.tls.is_some()).finish_non_exhaustive()
-    }
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, derive_more::Debug)]
+pub(super) struct PostgresConnector {
+    /// Contains the password.
+    #[debug(skip)]
+    config: Arc<Config>,
+    #[debug("{}", tls.is_some())]
+    tls: Option<MakeRustlsConnect>,
 }
 
 impl PostgresConnector {
@@ -100,10 +102,7 @@ impl PostgresConnector {
         }
     }
 
-    async fn connect_unbounded(
-        &self,
-        hint: Option<Arc<Notify>>,
-    ) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
+    async fn connect_unbounded(&self, hint: Option<Arc<Notify>>) -> Result<(Client, JoinHandle<()>), Error> {
         match &self.tls {
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
@@ -119,7 +118,7 @@ impl PostgresConnector {
 
 impl deadpool_postgres::Connect for PostgresConnector {
     /// Ignores the pool's configuration, which lacks the session settings.
-    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
+    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         Box::pin(self.connect_unbounded(None))
     }
 }
@@ -148,8 +147,8 @@ where
     })
 }
 
-fn build_tls(tls: &Tls) -> Result<Option<MakeRustlsConnect>, StoreError> {
-    let Tls::On { root_certificates } = tls else { return Ok(None) };
+fn build_tls(tls: &PostgresTls) -> Result<Option<MakeRustlsConnect>, StoreError> {
+    let PostgresTls::On { root_certificates } = tls else { return Ok(None) };
     let roots = match root_certificates {
         Some(path) => load_roots(path)
             .map_err(|problem| StoreError::Refused(format!("sslrootcert {}: {problem}", path.display())))?,
@@ -178,17 +177,136 @@ fn load_system_roots() -> RootCertStore {
     roots
 }
 
+/// Listens for control-plane changes of other nodes.
+///
+/// Notifications are only hints, because nodes poll as well. A broken connection is reopened after a delay, and one
+/// hint then covers all notifications that may have been missed.
+#[derive(Debug)]
+pub(super) struct ChangeListener {
+    change_notification: Arc<Notify>,
+    task: AbortHandle,
+}
+
+impl ChangeListener {
+    #[expect(clippy::disallowed_methods, reason = "the task is aborted when the listener is dropped")]
+    pub(super) fn start(connector: PostgresConnector) -> Self {
+        let change_notification = Arc::new(Notify::new());
+        let task = tokio::spawn(listen(connector, Arc::clone(&change_notification))).abort_handle();
+        ChangeListener { change_notification, task }
+    }
+
+    pub(super) fn change_notification(&self) -> &Arc<Notify> {
+        &self.change_notification
+    }
+}
+
+impl Drop for ChangeListener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(connector: PostgresConnector, hint: Arc<Notify>) {
+    loop {
+        match subscribe(&connector, &hint).await {
+            Ok((client, connection)) => {
+                hint.notify_one();
+                // Ends when the connection breaks, because the client is still alive.
+                drop(connection.await);
+                drop(client);
+            }
+            Err(error) => tracing::debug!(%error, "cannot listen for control-plane changes; polling only"),
+        }
+        sleep(RECONNECT_DELAY).await;
+    }
+}
+
+async fn subscribe(connector: &PostgresConnector, hint: &Arc<Notify>) -> Result<(Client, JoinHandle<()>), StoreError> {
+    let (client, connection) = connector.connect_and_notify(Some(Arc::clone(hint))).await?;
+    match timeout(CONNECT_TIMEOUT, client.batch_execute(LISTEN_SQL)).await {
+        Ok(Ok(())) => Ok((client, connection)),
+        Ok(Err(error)) => Err(store_error(&error)),
+        Err(_) => Err(StoreError::Unavailable("timed out waiting for the server".to_owned())),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ErrorOrigin {
+    /// The server is unreachable, full, read-only or overloaded. Any statement would have failed.
+    Server,
+    /// The statement or one of its rows is invalid. Other statements may succeed.
+    Statement,
+}
+
+pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
+    let Some(response) = error.as_db_error() else {
+        // An error of the driver itself, such as a value that does not fit its parameter, has a cause other than I/O.
+        let is_the_statement = error.source().is_some_and(|cause| !cause.is::<io::Error>()) && !error.is_closed();
+        return if is_the_statement { ErrorOrigin::Statement } else { ErrorOrigin::Server };
+    };
+    let code = response.code();
+    let class = code.code().get(..2).unwrap_or_default();
+    let is_temporary = matches!(class, "08" | "53" | "57" | "58" | "F0" | "XX")
+        || [
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        ]
+        .contains(code);
+    if is_temporary { ErrorOrigin::Server } else { ErrorOrigin::Statement }
+}
+
+/// Whether a concurrent transaction caused the error, so that a retry may succeed.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code))
+}
+
+pub(super) fn store_error(error: &Error) -> StoreError {
+    let text = describe(error);
+    if error_origin(error) == ErrorOrigin::Server || is_conflict(error) {
+        StoreError::Unavailable(text)
+    } else {
+        StoreError::Refused(text)
+    }
+}
+
+pub(super) fn pool_error(error: &PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(error) => StoreError::Unavailable(describe(error)),
+        PoolError::Timeout(_) => StoreError::Unavailable("no free connection within 2 s".to_owned()),
+        PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+            StoreError::Unavailable(error.to_string())
+        }
+    }
+}
+
+/// Omits the `DETAIL` of an error, which quotes values.
+fn describe(error: &Error) -> String {
+    match error.as_db_error() {
+        Some(response) => match response.constraint() {
+            Some(constraint) => format!("{} ({}, {constraint})", response.message(), response.code().code()),
+            None => format!("{} ({})", response.message(), response.code().code()),
+        },
+        None => match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::url::{Address, StoreUrl};
+    use crate::url::{StoreAddress, StoreUrl};
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
     async fn idle_transactions_time_out_after_two_seconds() {
         let server = std::env::var("POSTGRES_FOR_TESTS")
             .expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
-        let Address::Postgres(address) = server.parse::<StoreUrl>().unwrap().0 else { panic!("{server}") };
+        let StoreAddress::Postgres(address) = server.parse::<StoreUrl>().unwrap().0 else { panic!("{server}") };
         for connector in [PostgresConnector::new(&address).unwrap(), PostgresConnector::for_batches(&address).unwrap()]
         {
             let (client, _) = connector.connect().await.unwrap();

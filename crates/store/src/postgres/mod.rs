@@ -1,35 +1,39 @@
 //! The ports over `PostgreSQL`.
 //!
-//! The store uses several kinds of connections, so that none waits for the wrong work:
-//! - a pool for infrequent transactions,
-//! - one or more connections for each [`batch_queue`],
-//! - one for the notifications of other nodes ([`change_listener`]),
-//! - two reserved ones, for the reads and writes that keep the node alive while tenants use up the pool,
-//! - pools for lists and for searches.
+//! The store uses several kinds of connections, so that none waits for the wrong work. With the defaults a node opens
+//! up to 24:
 //!
-//! Broken connections are replaced. Every wait for the server has a timeout.
+//! | For | Connections |
+//! |---|---|
+//! | transactions and reads that are not batched | `store.connections`, 8 by default |
+//! | batches: create, conclude, find, redirect | 2 each |
+//! | batches: settle, claim | 1 each |
+//! | lists | 2 |
+//! | searches | `store.searches`, 1 by default |
+//! | reads and writes that keep the node alive while tenants use up the pool | 1 each |
+//! | notifications of other nodes ([`ChangeListener`]) | 1 |
+//!
+//! They are opened on first use, and replaced when they break. Every wait for the server has a timeout.
 //!
 //! Connections rely on session settings, so a connection pooler must work in session mode.
 
 mod batch_queue;
-mod callbacks;
-mod change_listener;
 mod checks;
+mod claims;
 mod connect;
-mod counters;
-mod create_check;
-mod create_concluded;
-mod data_plane;
-mod error;
-mod redirect_sessions;
-mod rows_by_id;
+mod create;
+mod redirects;
 mod schema;
+mod settle;
 mod transaction;
 
 use std::{sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
-use ringtrue_engine::{ports::StoreError, search_limit::SearchPermit};
+use ringtrue_engine::{
+    ports::{AttemptSettlement, IdempotencyClaim, StoreError},
+    search_limit::SearchPermit,
+};
 use tokio::{
     sync::{Notify, oneshot},
     time::timeout,
@@ -38,14 +42,13 @@ use tokio_postgres::IsolationLevel;
 
 use crate::{
     StoreOptions,
-    driver::{Database, ReadFuture, TransactionEnd, TransactionFuture, Tx},
+    driver::{Database, TransactionEnd, Work},
     migration::{self, Migration},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
     url::PostgresAddress,
 };
-use change_listener::ChangeListener;
-use connect::{CONNECT_TIMEOUT, PostgresConnector, STATEMENT_TIMEOUT};
-use data_plane::BatchQueues;
-use error::{pool_error, store_error};
+use batch_queue::{BatchQueue, BatchedOperation};
+use connect::{CONNECT_TIMEOUT, ChangeListener, PostgresConnector, STATEMENT_TIMEOUT, pool_error, store_error};
 use transaction::PostgresTx;
 
 pub(crate) use schema::{migrate, schema_state};
@@ -70,12 +73,23 @@ pub(crate) struct Postgres {
     listener: ChangeListener,
 }
 
+#[derive(Debug)]
+struct BatchQueues {
+    create: BatchQueue<InsertCheck>,
+    conclude: BatchQueue<ConcludeCheck>,
+    find: BatchQueue<FindCheck>,
+    redirect: BatchQueue<RedirectOperation>,
+    settle: BatchQueue<AttemptSettlement>,
+    claim: BatchQueue<IdempotencyClaim>,
+}
+
 impl Postgres {
     pub(crate) fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = PostgresConnector::new(address)?;
         let connections = |number| build_pool(address, &connector, number, POOL_WAIT_TIMEOUT);
         let search_timeout = options.search_timeout;
         let searcher = PostgresConnector::for_searches(address, search_timeout)?;
+        let batcher = PostgresConnector::for_batches(address)?;
         Ok(Postgres {
             lists: build_pool(address, &searcher, LIST_CONNECTIONS, SEARCH_POOL_WAIT_TIMEOUT)?,
             searches: build_pool(address, &searcher, options.searches.max(1), SEARCH_POOL_WAIT_TIMEOUT)?,
@@ -83,7 +97,14 @@ impl Postgres {
             pool: connections(options.connections.max(1))?,
             reserved_writer: connections(1)?,
             reserved_reader: connections(1)?,
-            queues: BatchQueues::start(&PostgresConnector::for_batches(address)?),
+            queues: BatchQueues {
+                create: BatchQueue::start(&batcher),
+                conclude: BatchQueue::start(&batcher),
+                find: BatchQueue::start(&batcher),
+                redirect: BatchQueue::start(&batcher),
+                settle: BatchQueue::start(&batcher),
+                claim: BatchQueue::start(&batcher),
+            },
             listener: ChangeListener::start(connector.clone()),
         })
     }
@@ -131,13 +152,10 @@ async fn with_connection<T>(
     result
 }
 
-async fn transact<T, W>(pool: &Pool, work: W) -> Result<T, StoreError>
-where
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T>,
-{
-    let refused = |error: tokio_postgres::Error| store_error(&error);
+async fn transact<T>(pool: &Pool, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
     with_connection(pool, async move |client| {
-        let mut tx = PostgresTx::new(client.transaction().await.map_err(refused)?);
+        let transaction = client.transaction().await.map_err(|error| store_error(&error))?;
+        let mut tx = PostgresTx::new(transaction, None);
         let end = work(&mut tx).await;
         match end {
             Ok(TransactionEnd::Commit(output)) => tx.commit().await.map(|()| output),
@@ -151,31 +169,24 @@ where
     .await
 }
 
-async fn read<T, W>(pool: &Pool, work: W) -> Result<T, StoreError>
-where
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T>,
-{
-    let refused = |error: tokio_postgres::Error| store_error(&error);
-    with_connection(pool, async move |client| {
-        let snapshot =
-            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
-        let mut tx = PostgresTx::new(snapshot.await.map_err(refused)?);
-        let output = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(output)
-    })
-    .await
+/// Runs `work` against one snapshot, within `limit`.
+async fn read<T>(client: &mut Object, limit: Option<Duration>, work: impl Work<T>) -> Result<T, StoreError> {
+    let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
+    let mut tx = PostgresTx::new(snapshot.await.map_err(|error| store_error(&error))?, limit);
+    let output = work(&mut tx).await?;
+    tx.commit().await?;
+    Ok(output)
 }
 
-/// As [`read`], within `limit`. The statements run on if the future is dropped, and hold `permit` until they end: a
-/// client that disconnects gets no room for another search.
+/// As [`read`]. The statements run on if the future is dropped, and hold `permit` until they end: a client that
+/// disconnects gets no room for another search.
 #[expect(clippy::disallowed_methods, reason = "the task ends at its deadline")]
-async fn read_with_deadline<P, T, W>(pool: &Pool, limit: Duration, permit: P, work: W) -> Result<T, StoreError>
-where
-    P: Send + 'static,
-    T: Send + 'static,
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-{
+async fn read_with_deadline<T: Send + 'static>(
+    pool: &Pool,
+    limit: Duration,
+    permit: impl Send + 'static,
+    work: impl Work<T>,
+) -> Result<T, StoreError> {
     let pool = pool.clone();
     let (mut reply, result) = oneshot::channel();
     tokio::spawn(async move {
@@ -184,7 +195,15 @@ where
             () = reply.closed() => return,
         };
         let read = match connected {
-            Ok(client) => read_on_connection(client, limit, work).await,
+            Ok(mut client) => {
+                // The server enforces the limit. This timeout is for a server that does not respond.
+                let read = timeout(limit + CONNECT_TIMEOUT, read(&mut client, Some(limit), work)).await;
+                let read = read.map_err(|_| StoreError::DeadlineExceeded(limit)).flatten();
+                if read.is_err() {
+                    drop(Object::take(client));
+                }
+                read
+            }
             Err(PoolError::Timeout(TimeoutType::Wait)) => Err(StoreError::DeadlineExceeded(limit)),
             Err(error) => Err(pool_error(&error)),
         };
@@ -195,32 +214,18 @@ where
     result.await.map_err(|_| StoreError::Unavailable("the query was aborted".to_owned()))?
 }
 
-async fn read_on_connection<T, W>(mut client: Object, limit: Duration, work: W) -> Result<T, StoreError>
-where
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T>,
-{
-    let refused = |error: tokio_postgres::Error| store_error(&error);
-    let read = async {
-        let snapshot =
-            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
-        let mut tx = PostgresTx::with_deadline(snapshot.await.map_err(refused)?, limit);
-        let output = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(output)
-    };
-    // The server enforces the limit. This timeout is for a server that does not respond.
-    let late = |_| StoreError::DeadlineExceeded(limit);
-    let result = timeout(limit + CONNECT_TIMEOUT, read).await.map_err(late).flatten();
-    if result.is_err() {
-        drop(Object::take(client));
+impl<O: BatchedOperation> Run<O> for Postgres {
+    async fn run(&self, operation: O) -> Result<O::Output, StoreError> {
+        O::queue(&self.queues).submit(operation).await
     }
-    result
 }
 
 impl Database for Postgres {
     const MIGRATIONS: &'static [Migration] = migration::POSTGRES;
 
-    const INCREMENT_VERSION_SQL: &'static str = change_listener::INCREMENT_VERSION_SQL;
+    /// The server delivers the notification with the commit.
+    const INCREMENT_VERSION_SQL: &'static str = "update control_version set version = version + 1 where id = 1
+         returning version, pg_notify('ringtrue_control', '')";
 
     /// PostgreSQL has no `min(uuid)`. The text form sorts the same.
     const MIN_ID_SQL: &'static str = r#"min(id::text collate "C")::uuid"#;
@@ -233,54 +238,32 @@ impl Database for Postgres {
            from pg_database database where datname = current_database()",
     );
 
+    const SKIP_LOCKED_SQL: &'static str = "for no key update skip locked";
+
     const READ_TIME_SQL: &'static str = "select latest_at, floor(extract(epoch from clock_timestamp()) * 1000)::bigint
            from database_state where id = 1";
 
-    async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
-    {
+    async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         transact(&self.pool, work).await
     }
 
-    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
-        read(&self.pool, work).await
+    async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+        with_connection(&self.pool, async move |client| read(client, None, work).await).await
     }
 
-    async fn transact_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
-    {
+    async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         transact(&self.reserved_writer, work).await
     }
 
-    async fn read_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
-        read(&self.reserved_reader, work).await
+    async fn read_reserved<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+        with_connection(&self.reserved_reader, async move |client| read(client, None, work).await).await
     }
 
-    async fn read_list<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn read_list<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         read_with_deadline(&self.lists, self.search_timeout, (), work).await
     }
 
-    async fn search<T, W>(&self, permit: SearchPermit, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn search<T: Send + 'static>(&self, permit: SearchPermit, work: impl Work<T>) -> Result<T, StoreError> {
         read_with_deadline(&self.searches, self.search_timeout, permit, work).await
     }
 
@@ -290,4 +273,23 @@ impl Database for Postgres {
 
     /// Does nothing: the listener receives this node's notifications too.
     fn notify_change(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The documentation of [`StoreOptions`], of this module and of operations names the number.
+    #[test]
+    fn a_node_opens_24_connections_by_default() {
+        let batches = InsertCheck::CONNECTIONS
+            + ConcludeCheck::CONNECTIONS
+            + FindCheck::CONNECTIONS
+            + RedirectOperation::CONNECTIONS
+            + AttemptSettlement::CONNECTIONS
+            + IdempotencyClaim::CONNECTIONS;
+        assert_eq!(batches, 10);
+        let StoreOptions { connections, searches, .. } = StoreOptions::default();
+        assert_eq!(connections + searches + batches + LIST_CONNECTIONS + 3, 24);
+    }
 }

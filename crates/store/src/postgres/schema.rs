@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use ringtrue_engine::ports::StoreError;
 use tokio_postgres::Client;
 
-use super::{connect::PostgresConnector, error::store_error};
+use super::connect::{PostgresConnector, store_error};
 use crate::{
     migration::{self, AppliedMigration, MigrateError, Migration, POSTGRES, SchemaState},
     url::PostgresAddress,

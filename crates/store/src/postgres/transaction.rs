@@ -15,10 +15,10 @@ use tokio_postgres::{
     types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked},
 };
 
-use super::error::store_error;
+use super::connect::store_error;
 use crate::{
-    driver::{Sql, Tx, Value},
-    row::Row,
+    driver::{Sql, Tx},
+    row::{Row, Value},
 };
 
 pub(super) struct PostgresTx<'c> {
@@ -35,14 +35,10 @@ struct Deadline {
 }
 
 impl<'c> PostgresTx<'c> {
-    pub(super) fn new(transaction: Transaction<'c>) -> Self {
-        PostgresTx { transaction, has_failed: false, deadline: None }
-    }
-
     /// `limit` is for all statements together. The session's `statement_timeout` limits each one to it.
-    pub(super) fn with_deadline(transaction: Transaction<'c>, limit: Duration) -> Self {
-        let deadline = Deadline { at: Instant::now() + limit, limit };
-        PostgresTx { transaction, has_failed: false, deadline: Some(deadline) }
+    pub(super) fn new(transaction: Transaction<'c>, limit: Option<Duration>) -> Self {
+        let deadline = limit.map(|limit| Deadline { at: Instant::now() + limit, limit });
+        PostgresTx { transaction, has_failed: false, deadline }
     }
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {

@@ -9,10 +9,10 @@ use ringtrue_engine::ports::{
     ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, StoreError, WaitingCallbacks,
 };
 
-use super::SqlStore;
+use super::{SqlStore, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Tx, Value, values},
-    row::{Row, RowReader},
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, RowReader, Value, values},
 };
 
 /// The count columns, in the order of [`to_columns`].
@@ -129,7 +129,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                      from (select project_id, product from callbacks
                             where state = 'waiting' order by due_at limit $3) waiting";
         let product = product.map_or("", Product::as_str);
-        let row = self.read_first(sql, values![project, product, i64::from(among)].to_vec()).await?;
+        let row = self.read_first(sql, values![project, product, i64::from(among)]).await?;
         let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
         let mut row = row.reader("callbacks");
         let examined = row.int("count")?;
@@ -155,38 +155,26 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     }
 
     async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let deleted = tx
-                        .run(
-                            "delete from activity where (project_id, start_at, minutes, product, network_id) in
-                               (select project_id, start_at, minutes, product, network_id from activity
-                                 where minutes = 60 and start_at < $1
-                                 order by start_at, project_id, product, network_id limit $2)
-                             returning 1",
-                            values![before, MAX_ROWS_PER_TRANSACTION],
-                        )
-                        .await?;
-                    Ok(TransactionEnd::Commit(deleted.len() as u64))
-                })
-            })
-            .await
+        let delete = "delete from activity where (project_id, start_at, minutes, product, network_id) in
+                        (select project_id, start_at, minutes, product, network_id from activity
+                          where minutes = 60 and start_at < $1
+                          order by start_at, project_id, product, network_id limit $2)
+                      returning 1";
+        Ok(self.write(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len() as u64)
     }
 }
 
 /// Adds counts to existing or new rows.
-async fn upsert_counts(tx: &mut dyn Tx, rows: BTreeMap<ActivityKey, ActivityCounts>) -> Result<(), StoreError> {
-    let rows: Vec<_> = rows.into_iter().collect();
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCounts>) -> Result<(), StoreError> {
+    let counts: Vec<_> = counts.into_iter().collect();
+    for chunk in counts.chunks(ROWS_PER_STATEMENT) {
         let mut values = Vec::new();
-        let mut placeholders = Vec::new();
+        let mut rows = Vec::new();
         for (key, counts) in chunk {
             let first = values.len() + 1;
             values.extend_from_slice(values![key.project, key.start, key.minutes, key.product, key.network.as_str()]);
             values.extend(to_columns(counts).map(Value::from));
-            let indexes: Vec<_> = (first..=values.len()).map(|index| format!("${index}")).collect();
-            placeholders.push(format!("({})", indexes.join(", ")));
+            rows.push(format!("({})", placeholders(first, values.len() + 1 - first)));
         }
         let sums = COUNT_COLUMNS.map(|count| format!("{count} = activity.{count} + excluded.{count}"));
         let sql = format!(
@@ -194,7 +182,7 @@ async fn upsert_counts(tx: &mut dyn Tx, rows: BTreeMap<ActivityKey, ActivityCoun
              values {}
              on conflict (project_id, start_at, minutes, product, network_id) do update set {}",
             COUNT_COLUMNS.join(", "),
-            placeholders.join(", "),
+            rows.join(", "),
             sums.join(", ")
         );
         tx.query(sql.into(), &values).await?;

@@ -1,5 +1,7 @@
 //! Callbacks and their attempts.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
@@ -8,11 +10,11 @@ use ringtrue_engine::ports::{
     MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup,
 };
 
-use super::{SqlStore, audit, idempotency};
+use super::{SqlStore, deployment::insert_audit_event, idempotency, placeholders};
 use crate::{
-    check_row_mapping::{self, attempt_columns, callback_columns},
-    driver::{Database, LeaseCallbacks, TransactionEnd, Tx, values},
-    row::Row,
+    check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
+    driver::{Database, TransactionEnd, Tx},
+    row::{Value, values},
 };
 
 #[async_trait]
@@ -24,39 +26,34 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         limit: u32,
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
-        let skip = skip.iter().map(|project| project.0).collect();
-        self.database.lease_due_callbacks(LeaseCallbacks { now, until: lease_until, limit, skip }).await
+        let skip = skip.to_vec();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    lease_due(tx, D::SKIP_LOCKED_SQL, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
+                })
+            })
+            .await
     }
 
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
-        let row = self.read_first("select min(due_at) from callbacks where state = 'waiting'", Vec::new()).await?;
+        let row = self.read_first("select min(due_at) from callbacks where state = 'waiting'", &[]).await?;
         row.map_or(Ok(None), |row| row.reader("callbacks").instant_or_null("due_at"))
     }
 
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError> {
-        self.database.settle(settlement).await
+        self.database.run(settlement).await
     }
 
     async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let given_up = tx
-                        .run(
-                            "update callbacks set state = 'given_up', due_at = null where check_id in
-                               (select check_id from callbacks where state = 'waiting'
-                                   and (due_at < $1 or exists (select 1 from checks
-                                         where checks.id = callbacks.check_id and checks.expires_at < $1))
-                                 order by due_at, check_id limit $2)
-                               and state = 'waiting'
-                             returning 1",
-                            values![due_before, i64::from(limit)],
-                        )
-                        .await?;
-                    Ok(TransactionEnd::Commit(given_up.len() as u64))
-                })
-            })
-            .await
+        let update = "update callbacks set state = 'given_up', due_at = null where check_id in
+                        (select check_id from callbacks where state = 'waiting'
+                            and (due_at < $1 or exists (select 1 from checks
+                                  where checks.id = callbacks.check_id and checks.expires_at < $1))
+                          order by due_at, check_id limit $2)
+                        and state = 'waiting'
+                      returning 1";
+        Ok(self.write(update, values![due_before, i64::from(limit)]).await?.len() as u64)
     }
 
     async fn release_leases(&self, mut leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
@@ -132,6 +129,49 @@ impl<D: Database> CallbackStore for SqlStore<D> {
     }
 }
 
+const IDS_PER_STATEMENT: usize = 500;
+
+async fn lease_due(
+    tx: &mut dyn Tx,
+    skip_locked: &str,
+    now: Timestamp,
+    lease_until: Timestamp,
+    limit: u32,
+    skip: &[ProjectId],
+) -> Result<Vec<LeasedCallback>, StoreError> {
+    // PostgreSQL rejects an empty list.
+    let not_skipped = match skip.len() {
+        0 => String::new(),
+        count => format!("and project_id not in ({})", placeholders(3, count)),
+    };
+    let select = format!(
+        "select check_id from callbacks where state = 'waiting' and due_at <= $1 {not_skipped}
+          order by due_at, check_id limit $2 {skip_locked}"
+    );
+    let mut values = values![now, i64::from(limit)].to_vec();
+    values.extend(skip.iter().map(|project| Value::from(*project)));
+    let due = tx.query(select.into(), &values).await?;
+    let due = due.into_iter().map(|row| row.reader("callbacks").uuid("check_id")).collect::<Result<Vec<_>, _>>()?;
+    let mut sorted = due.clone();
+    sorted.sort_unstable();
+    let mut leased = HashMap::with_capacity(due.len());
+    for ids in sorted.chunks(IDS_PER_STATEMENT) {
+        // If the select locks no rows, another node may have leased or settled some of them. Those are not due any more.
+        let update = format!(
+            "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) returning {}",
+            placeholders(3, ids.len()),
+            leased_columns!()
+        );
+        let mut values = values![lease_until, now].to_vec();
+        values.extend(ids.iter().map(|id| Value::from(*id)));
+        for row in tx.query(update.into(), &values).await? {
+            let callback = check_row_mapping::leased_callback_from_row(row)?;
+            leased.insert(callback.check.0, callback);
+        }
+    }
+    Ok(due.iter().filter_map(|id| leased.remove(id)).collect())
+}
+
 async fn resend(
     tx: &mut dyn Tx,
     project: ProjectId,
@@ -146,8 +186,7 @@ async fn resend(
     let Some((owner, record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
         return Ok(TransactionEnd::Rollback(TenantLookup::NotFound));
     };
-    let resends = tx.first("select resends from callbacks where check_id = $1", values![check]).await?;
-    let resends = resends.map_or(Ok(0), Row::into_int)?;
+    let resends = tx.number("select resends from callbacks where check_id = $1", values![check]).await?;
     let refused = match (owner == project, record.state, record.body) {
         (false, ..) => Some(TenantLookup::OtherTenant),
         (true, CallbackState::Waiting { .. }, _) => Some(TenantLookup::Found(ResendOutcome::StillWaiting)),
@@ -160,9 +199,9 @@ async fn resend(
     if let Some(refused) = refused {
         return Ok(TransactionEnd::Rollback(refused));
     }
-    let attempts =
-        tx.first("select coalesce(max(attempt), 0) from callback_attempts where check_id = $1", values![check]).await?;
-    let attempts = attempts.map_or(Ok(0), Row::into_int)?;
+    let attempts = tx
+        .number("select coalesce(max(attempt), 0) from callback_attempts where check_id = $1", values![check])
+        .await?;
     let queued = tx
         .first(
             "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2,
@@ -177,6 +216,6 @@ async fn resend(
         return Ok(TransactionEnd::Rollback(TenantLookup::Found(ResendOutcome::StillWaiting)));
     }
     idempotency::store_response(tx, response).await?;
-    audit::insert_event(tx, event).await?;
+    insert_audit_event(tx, event).await?;
     Ok(TransactionEnd::Commit(TenantLookup::Found(ResendOutcome::Queued)))
 }

@@ -23,10 +23,9 @@ use uuid::Uuid;
 
 use crate::{
     check_row_mapping::{self, check_columns},
-    driver::{Tx, Value, values},
-    filter,
-    row::Row,
-    span_filter::SpanFilter,
+    driver::Tx,
+    filter::{self, SpanFilter},
+    row::{Value, values},
     time_span::{DAY_MILLIS, HOUR_MILLIS, Span},
 };
 
@@ -183,8 +182,7 @@ impl CheckList {
         values.push(Value::Int(i64::try_from(max_rows).unwrap_or(i64::MAX).saturating_add(1)));
         let sql =
             format!("select count(*) from (select 1 from checks where {condition} limit ${}) as tested", values.len());
-        let rows = tx.query(sql.into(), &values).await?;
-        let rows = rows.into_iter().next().map_or(Ok(0), Row::into_int)?.unsigned_abs();
+        let rows = tx.number(sql, &values).await?.unsigned_abs();
         *remaining -= rows.min(max_rows) * row_cost;
         Ok(rows <= max_rows)
     }
@@ -212,8 +210,7 @@ impl CheckList {
 
     async fn count_id_range(&self, tx: &mut dyn Tx, first: Uuid, end: Uuid) -> Result<u64, StoreError> {
         let (condition, values) = self.id_range_condition(first, end)?;
-        let rows = tx.query(format!("select count(*) from checks where {condition}").into(), &values).await?;
-        Ok(rows.into_iter().next().map_or(Ok(0), Row::into_int)?.unsigned_abs())
+        Ok(tx.number(format!("select count(*) from checks where {condition}"), &values).await?.unsigned_abs())
     }
 
     /// The non-empty days or hours of a span, newest first.

@@ -1,4 +1,4 @@
-//! Creation, lookup and lifecycle of checks.
+//! Creation, lookup and lifecycle of checks, and their redirect sessions.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Lifecycle, NumberHash, OpenState,
+        Sealed,
     },
     page::Page,
     phone::Msisdn,
@@ -16,8 +17,9 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     ports::{
-        CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, CreateCheckOutcome, IdempotentResponse,
-        MarkedPending, NewCallback, NewCheck, StoreError, TenantLookup, UsageDelta,
+        BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState,
+        CreateCheckOutcome, IdempotentResponse, MarkedPending, NewCallback, NewCheck, RedirectSessionRecord,
+        RedirectSessionStore, SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta,
     },
     search_limit::SearchLimiter,
 };
@@ -25,10 +27,10 @@ use uuid::Uuid;
 
 use super::{SqlStore, check_list::CheckList, usage};
 use crate::{
-    check_row_mapping::{self, check_columns},
-    driver::{ConcludeCheck, Database, NewConcludedCheck, TransactionEnd, Tx, Value, values},
-    number_limit,
-    row::Row,
+    check_row_mapping::{self, check_columns, redirect_session_from_row},
+    driver::{Database, TransactionEnd, Tx},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, number_limit},
+    row::{Row, Value, values},
 };
 
 #[async_trait]
@@ -47,7 +49,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
                 retry_at: Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX),
             });
         }
-        self.database.create_check(new).await
+        self.database.run(InsertCheck::accepted(new)).await
     }
 
     async fn create_concluded_check(
@@ -55,7 +57,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         concluded: Concluded<AnyVerdict>,
         response: Option<IdempotentResponse>,
     ) -> Result<(), StoreError> {
-        self.database.create_concluded_check(NewConcludedCheck::new(concluded, response)).await
+        self.database.run(InsertCheck::concluded(concluded, response)).await.map(drop)
     }
 
     async fn find_check(
@@ -64,7 +66,9 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<TenantLookup<AnyCheck>, StoreError> {
-        Ok(match self.database.find_check(id).await?.filter(|check| check.product == product) {
+        let row = self.database.run(FindCheck::ById(id)).await?.pop();
+        let check = row.map(check_row_mapping::check_from_row).transpose()?;
+        Ok(match check.filter(|check| check.product == product) {
             None => TenantLookup::NotFound,
             Some(check) if check.project == project => TenantLookup::Found(check),
             Some(_) => TenantLookup::OtherTenant,
@@ -78,7 +82,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
         let select = "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3";
-        let row = self.read_first(select, values![id, project, product.as_str()].to_vec()).await?;
+        let row = self.read_first(select, values![id, project, product.as_str()]).await?;
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
@@ -92,7 +96,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         if codes.is_empty() {
             return Ok(None);
         }
-        self.database.find_check_by_code(codes).await
+        let rows = self.database.run(FindCheck::ByCodes(codes)).await?;
+        check_row_mapping::prefer_open_check(rows.into_iter().map(check_row_mapping::check_from_row))
     }
 
     async fn conclude(
@@ -100,7 +105,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         conclusion: CheckConclusion,
         callback: Option<NewCallback>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        self.database.conclude(ConcludeCheck { conclusion, callback }).await
+        self.database.run(ConcludeCheck { conclusion, callback }).await
     }
 
     async fn mark_pending(
@@ -133,7 +138,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
                 " from deadlines join checks on id = check_id where due_at <= $1
                   order by due_at, check_id limit $2"
             ),
-            values![now, i64::from(limit)].to_vec(),
+            values![now, i64::from(limit)],
         )
         .await
     }
@@ -153,7 +158,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
                   where due_at <= $1 and project_id = $2 and product = $3
                   order by due_at, check_id limit $4"
             ),
-            values![now, project, product.as_str(), i64::from(limit)].to_vec(),
+            values![now, project, product.as_str(), i64::from(limit)],
         )
         .await
     }
@@ -172,10 +177,39 @@ impl<D: Database> CheckStore for SqlStore<D> {
     }
 }
 
+#[async_trait]
+impl<D: Database> RedirectSessionStore for SqlStore<D> {
+    async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSessionRecord>, StoreError> {
+        let row = self.database.run(FindCheck::WithRedirectSession(check)).await?.pop();
+        row.map(|row| redirect_session_from_row(row).map(|(record, _)| record)).transpose()
+    }
+
+    async fn begin_redirect(&self, redirect: BeginRedirect) -> Result<bool, StoreError> {
+        Ok(self.database.run(RedirectOperation::Begin(redirect)).await?.is_some())
+    }
+
+    async fn consume_state(&self, check: CheckId, state: TokenHash) -> Result<Option<ConsumedState>, StoreError> {
+        let consume = RedirectOperation::ConsumeState { check, state_hash: state };
+        let Some(row) = self.database.run(consume).await? else { return Ok(None) };
+        let (record, mut rest) = redirect_session_from_row(row)?;
+        Ok(Some(ConsumedState { record, pending_redirect: Sealed(rest.bytes("pending_redirect")?) }))
+    }
+
+    async fn store_verdict(&self, check: CheckId, verdict: SealedVerdict) -> Result<bool, StoreError> {
+        Ok(self.database.run(RedirectOperation::StoreVerdict { check, verdict }).await?.is_some())
+    }
+
+    async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {
+        let update = "update redirect_sessions set wrong_codes = wrong_codes + 1 where check_id = $1
+                      returning wrong_codes";
+        let row = self.write(update, values![check]).await?.pop();
+        row.map(|row| row.reader("redirect_sessions").count("wrong_codes")).transpose()
+    }
+}
+
 impl<D: Database> SqlStore<D> {
-    async fn read_checks(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<AnyCheck>, StoreError> {
-        let rows = self.database.read(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
-        rows.into_iter().map(check_row_mapping::check_from_row).collect()
+    async fn read_checks(&self, sql: &'static str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
+        self.read(sql, values).await?.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 }
 

@@ -5,7 +5,10 @@ use ringtrue_engine::ports::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, I
 use uuid::Uuid;
 
 use super::SqlStore;
-use crate::driver::{Database, ReleaseClaim, Tx, values};
+use crate::{
+    driver::{Database, Tx},
+    row::{Row, values},
+};
 
 /// Updates no row if the claim was taken over.
 macro_rules! store_response_sql {
@@ -36,15 +39,35 @@ pub(crate) fn claim_lost_error() -> StoreError {
     StoreError::Unavailable("another request has taken over this idempotency key".to_owned())
 }
 
+macro_rules! idempotency_key_columns {
+    () => {
+        "tenant, key_digest, claim, fingerprint, response"
+    };
+}
+pub(crate) use idempotency_key_columns;
+
 /// An idempotency key after an attempt to claim it.
 #[derive(Debug)]
-pub(crate) struct IdempotencyKeyRow {
-    pub claim: Uuid,
-    pub fingerprint: [u8; 32],
-    pub response: Option<Vec<u8>>,
+pub(crate) struct IdempotencyKey {
+    pub tenant: Uuid,
+    pub digest: [u8; 32],
+    claim: Uuid,
+    fingerprint: [u8; 32],
+    response: Option<Vec<u8>>,
 }
 
-impl IdempotencyKeyRow {
+impl IdempotencyKey {
+    pub(crate) fn from_row(row: Row) -> Result<Self, StoreError> {
+        let mut row = row.reader("idempotency_keys");
+        Ok(IdempotencyKey {
+            tenant: row.uuid("tenant")?,
+            digest: row.digest("key_digest")?,
+            claim: row.uuid("claim")?,
+            fingerprint: row.digest("fingerprint")?,
+            response: row.bytes_or_null("response")?,
+        })
+    }
+
     pub(crate) fn outcome_for(&self, request: &IdempotencyClaim) -> ClaimOutcome {
         if self.claim == request.claim_id {
             ClaimOutcome::Claimed
@@ -59,10 +82,12 @@ impl IdempotencyKeyRow {
 #[async_trait]
 impl<D: Database> IdempotencyStore for SqlStore<D> {
     async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError> {
-        self.database.claim_idempotency_key(request.clone()).await
+        self.database.run(request.clone()).await
     }
 
     async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError> {
-        self.database.release_claim(ReleaseClaim { tenant, key_digest, claim }).await
+        let delete = "delete from idempotency_keys
+                       where tenant = $1 and key_digest = $2 and claim = $3 and response is null";
+        self.write(delete, values![tenant, key_digest, claim]).await.map(drop)
     }
 }

@@ -3,39 +3,35 @@
 //! A control-plane change first increments the version, whose row stays locked until the commit. Such changes are
 //! therefore serialised, and may read before they write.
 //!
-//! Data-plane operations are forwarded to [`DataPlane`](crate::driver::DataPlane), because each database batches them
-//! in its own way.
+//! Frequent operations run in batches, which each database implements in its own way: see
+//! [`operation`](crate::operation).
 
 mod accounts;
 mod activity;
-mod audit;
 mod callbacks;
 mod check_list;
 mod checks;
 mod control_plane;
-mod credentials;
+mod deployment;
 pub(crate) mod idempotency;
-mod keys;
-mod login_throttle;
-mod nodes;
+mod members;
 pub(crate) mod privacy;
-mod projects;
-pub(crate) mod redirect_sessions;
 mod requests;
+mod sessions;
+mod tenants;
 pub(crate) mod usage;
-mod workspaces;
 
 use futures_util::future::BoxFuture;
-use ringtrue_domain::page::{Page, PageRequest};
+use ringtrue_domain::{
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+};
 use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
 
 use crate::{
-    driver::{Database, Sql, TransactionFuture, Tx, Value, values},
-    row::Row,
+    driver::{Database, Sql, TransactionEnd, Tx},
+    row::{Row, Value, values},
 };
-
-pub(crate) use control_plane::next_version;
-pub(crate) use idempotency::IdempotencyKeyRow;
 
 /// Implements the store ports over a database.
 #[derive(Debug)]
@@ -54,24 +50,58 @@ impl<D: Database> SqlStore<D> {
     async fn change_control_plane<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't), ControlPlaneVersion) -> TransactionFuture<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(
+                &'t mut (dyn Tx + 't),
+                ControlPlaneVersion,
+            ) -> BoxFuture<'t, Result<TransactionEnd<T>, StoreError>>
+            + Send
+            + 'static,
     {
-        let result = self
-            .database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let version = next_version::<D>(tx).await?;
-                    work(tx, version).await
-                })
+        let change = self.database.transact(move |tx| {
+            Box::pin(async move {
+                let version = control_plane::next_version::<D>(tx).await?;
+                work(tx, version).await
             })
-            .await?;
+        });
+        let result = change.await?;
         self.database.notify_change();
         Ok(result)
     }
 
+    /// Runs one statement as a transaction.
+    async fn write(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let (sql, values) = (sql.into(), values.to_vec());
+        let write = self
+            .database
+            .transact(move |tx| Box::pin(async move { tx.query(sql, &values).await.map(TransactionEnd::Commit) }));
+        write.await
+    }
+
+    /// Runs one statement and, if it changed a row, inserts the audit event. Returns whether it changed one.
+    async fn write_audited(&self, sql: &'static str, values: &[Value], audit: &AuditEvent) -> Result<bool, StoreError> {
+        let (values, event) = (values.to_vec(), audit.clone());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    if tx.first(sql, &values).await?.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    deployment::insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    /// Runs one statement and returns its rows.
+    async fn read(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let (sql, values) = (sql.into(), values.to_vec());
+        self.database.read(move |tx| Box::pin(async move { tx.query(sql, &values).await })).await
+    }
+
     /// Runs one statement and returns its first row.
-    async fn read_first(&self, sql: &'static str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
-        self.database.read(move |tx| Box::pin(async move { tx.first(sql, &values).await })).await
+    async fn read_first(&self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.read(sql, values).await?.into_iter().next())
     }
 
     /// Reads a page and the total of a list, from one snapshot.
@@ -104,8 +134,7 @@ impl PagedQuery {
     ) -> BoxFuture<'t, Result<Page<T>, StoreError>> {
         Box::pin(async move {
             let PagedQuery { columns, from, mut values, order, page } = self;
-            let total = tx.query(format!("select count(*) from {from}").into(), &values).await?;
-            let total = total.into_iter().next().map_or(Ok(0), Row::into_int)?;
+            let total = tx.number(format!("select count(*) from {from}"), &values).await?;
 
             let (limit, offset) = (values.len() + 1, values.len() + 2);
             values.extend_from_slice(values![i64::from(page.size()), i64::try_from(page.offset()).unwrap_or(i64::MAX)]);
@@ -115,4 +144,9 @@ impl PagedQuery {
             Ok(Page { items, request: page, total_items: total.unsigned_abs() })
         })
     }
+}
+
+/// Placeholders of consecutive parameters: `$3, $4, $5`.
+fn placeholders(first: usize, count: usize) -> String {
+    (first..first + count).map(|index| format!("${index}")).collect::<Vec<_>>().join(", ")
 }

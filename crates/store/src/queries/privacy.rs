@@ -6,10 +6,10 @@ use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
 use ringtrue_engine::ports::{DeferredErasure, ErasureCounts, PrivacyStore, StoreError};
 use uuid::Uuid;
 
-use super::{SqlStore, audit};
+use super::{SqlStore, deployment::insert_audit_event, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Tx, Value, values},
-    row::Row,
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, Value, values},
 };
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                         .await?;
                     let erased = ErasureCounts { deferred, ..erase(tx, ended, WaitingCallbackPolicy::Keep).await? };
                     event.changes = erased.audit_details();
-                    audit::insert_event(tx, &event).await?;
+                    insert_audit_event(tx, &event).await?;
                     Ok(TransactionEnd::Commit(erased))
                 })
             })
@@ -45,49 +45,39 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
     }
 
     async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let ended = tx.run(SELECT_ERASABLE, values![i64::from(limit)]).await?;
-                    erase(tx, ended, WaitingCallbackPolicy::Keep).await.map(TransactionEnd::Commit)
-                })
-            })
-            .await
+        self.erase_selected(SELECT_ERASABLE, values![i64::from(limit)], WaitingCallbackPolicy::Keep).await
     }
 
     async fn erase_discovered_numbers(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let ended = tx
-                        .run(
-                            "select id from checks
-                              where product = 'discovery'
-                                and (number_tail is not null or callback_url is not null or redirect_url is not null)
-                                and created_at < $1 and concluded_at < $1
-                              order by created_at, id limit $2",
-                            values![ended_before, i64::from(limit)],
-                        )
-                        .await?;
-                    erase(tx, ended, WaitingCallbackPolicy::GiveUp).await.map(TransactionEnd::Commit)
-                })
-            })
-            .await
+        let select = "select id from checks
+                       where product = 'discovery'
+                         and (number_tail is not null or callback_url is not null or redirect_url is not null)
+                         and created_at < $1 and concluded_at < $1
+                       order by created_at, id limit $2";
+        self.erase_selected(select, values![ended_before, i64::from(limit)], WaitingCallbackPolicy::GiveUp).await
     }
 
     async fn erase_old_checks(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError> {
+        let select = "select id from checks
+                       where number_tail is not null and created_at < $1 and concluded_at < $1
+                       order by created_at, id limit $2";
+        self.erase_selected(select, values![ended_before, i64::from(limit)], WaitingCallbackPolicy::GiveUp).await
+    }
+}
+
+impl<D: Database> SqlStore<D> {
+    async fn erase_selected(
+        &self,
+        select: &'static str,
+        values: &[Value],
+        waiting: WaitingCallbackPolicy,
+    ) -> Result<ErasureCounts, StoreError> {
+        let values = values.to_vec();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    let ended = tx
-                        .run(
-                            "select id from checks
-                              where number_tail is not null and created_at < $1 and concluded_at < $1
-                              order by created_at, id limit $2",
-                            values![ended_before, i64::from(limit)],
-                        )
-                        .await?;
-                    erase(tx, ended, WaitingCallbackPolicy::GiveUp).await.map(TransactionEnd::Commit)
+                    let ended = tx.run(select, &values).await?;
+                    erase(tx, ended, waiting).await.map(TransactionEnd::Commit)
                 })
             })
             .await
@@ -143,8 +133,7 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, waiting: WaitingCallbackPolicy
     let mut erased = ErasureCounts::default();
     for ids in ids.chunks(IDS_PER_STATEMENT) {
         let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
-        let placeholders: Vec<String> = (1..=ids.len()).map(|index| format!("${index}")).collect();
-        let placeholders = placeholders.join(", ");
+        let placeholders = placeholders(1, ids.len());
         let mut run =
             async |sql: String, values: &[Value]| Ok::<_, StoreError>(tx.query(sql.into(), values).await?.len() as u64);
         erased.checks += run(

@@ -10,10 +10,10 @@ use ringtrue_engine::ports::{
     Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass, StoreError,
 };
 
-use super::{PagedQuery, SqlStore};
+use super::{PagedQuery, SqlStore, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Value, values},
-    row::Row,
+    driver::{Database, TransactionEnd},
+    row::{Row, Value, values},
 };
 
 macro_rules! columns {
@@ -33,14 +33,12 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
             .transact(move |tx| {
                 Box::pin(async move {
                     for rows in requests.chunks(ROWS_PER_STATEMENT) {
-                        let placeholders = |row: usize| {
-                            let indexes = (1..=COLUMN_COUNT).map(|column| format!("${}", row * COLUMN_COUNT + column));
-                            format!("({})", indexes.collect::<Vec<_>>().join(", "))
-                        };
-                        let placeholders: Vec<_> = (0..rows.len()).map(placeholders).collect();
+                        let row_placeholders =
+                            |row: usize| format!("({})", placeholders(row * COLUMN_COUNT + 1, COLUMN_COUNT));
+                        let row_placeholders: Vec<_> = (0..rows.len()).map(row_placeholders).collect();
                         let sql = format!(
                             concat!("insert into requests (", columns!(), ") values {}"),
-                            placeholders.join(", ")
+                            row_placeholders.join(", ")
                         );
                         let values: Vec<Value> = rows.iter().flat_map(to_columns).collect();
                         tx.query(sql.into(), &values).await?;
@@ -101,21 +99,10 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
     }
 
     async fn delete_requests_before(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let deleted = tx
-                        .run(
-                            "delete from requests where (project_id, id) in
-                               (select project_id, id from requests where at < $1 order by at limit 1000)
-                             returning 1",
-                            values![before],
-                        )
-                        .await?;
-                    Ok(TransactionEnd::Commit(deleted.len() as u64))
-                })
-            })
-            .await
+        let delete = "delete from requests where (project_id, id) in
+                        (select project_id, id from requests where at < $1 order by at limit 1000)
+                      returning 1";
+        Ok(self.write(delete, values![before]).await?.len() as u64)
     }
 }
 

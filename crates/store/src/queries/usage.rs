@@ -14,8 +14,8 @@ use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping,
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, Tx, values},
-    row::{Row, RowReader},
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, RowReader, Value, values},
     row_mapping,
 };
 
@@ -77,14 +77,14 @@ pub(crate) fn roll_up_to_days(hours: &BTreeMap<CounterKey, i64>) -> BTreeMap<Cou
 }
 
 macro_rules! upsert_counters_sql {
-    ($table:literal, $period:literal, $rows:literal) => {
+    ($table:literal, $period:literal, $($rows:literal),+) => {
         concat!(
             "insert into ",
             $table,
             " (project_id, ",
             $period,
             ", product, status, matched, network_id, count, slot) ",
-            $rows,
+            $($rows,)+
             " on conflict (project_id, ",
             $period,
             ", product, status, matched, network_id, slot)
@@ -96,18 +96,32 @@ macro_rules! upsert_counters_sql {
 }
 pub(crate) use upsert_counters_sql;
 
-/// Updates counters in the transaction of the counted change.
-pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
+/// The statements that update the hourly and daily counters of slot 0, with their parameters.
+pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, [Value; 7])>, StoreError> {
     let hours = merge_counts(counts)?;
     let days = roll_up_to_days(&hours);
-    for (sql, changes) in [
-        (upsert_counters_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
-        (upsert_counters_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
-    ] {
-        for (key, change) in changes {
-            let matched = i64::from(key.matched);
-            tx.run(sql, values![key.project, key.hour, key.product, key.status, matched, key.network, change]).await?;
-        }
+    let hour_sql = upsert_counters_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)");
+    let day_sql = upsert_counters_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)");
+    let values = |(key, change): (CounterKey, i64)| {
+        let CounterKey { project, hour, product, status, matched, network } = key;
+        [
+            project.into(),
+            hour.into(),
+            product.into(),
+            status.into(),
+            i64::from(matched).into(),
+            network.into(),
+            change.into(),
+        ]
+    };
+    let hours = hours.into_iter().map(|change| (hour_sql, values(change)));
+    Ok(hours.chain(days.into_iter().map(|change| (day_sql, values(change)))).collect())
+}
+
+/// Updates counters in the transaction of the counted change.
+pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
+    for (sql, values) in upsert_counters(counts)? {
+        tx.run(sql, &values).await?;
     }
     Ok(())
 }
@@ -115,10 +129,10 @@ pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Res
 #[async_trait]
 impl<D: Database> UsageStore for SqlStore<D> {
     async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError> {
-        if counts.is_empty() {
-            return Ok(());
-        }
-        self.database.count_usage(counts.to_vec()).await
+        let counts = counts.to_vec();
+        self.database
+            .transact(move |tx| Box::pin(async move { apply_changes(tx, &counts).await.map(TransactionEnd::Commit) }))
+            .await
     }
 
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {

@@ -1,20 +1,19 @@
-//! Opens connections with uniform settings, and implements [`Tx`] over them.
+//! Opens connections with uniform settings, implements [`Tx`] over them, and maps errors.
 
 use std::{borrow::Cow, path::Path, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_engine::ports::StoreError;
 use rusqlite::{
-    Connection, OpenFlags, Statement, ToSql,
+    Connection, ErrorCode, OpenFlags, Statement, ToSql,
     config::DbConfig,
     params_from_iter,
     types::{ToSqlOutput, ValueRef},
 };
 
-use super::error::store_error;
 use crate::{
-    driver::{Sql, Tx, Value},
-    row::Row,
+    driver::{Sql, Tx},
+    row::{Row, Value},
 };
 
 /// Limit of waiting for another process's lock. Shorter than the timeout of a call, so that the caller gets the reason.
@@ -139,5 +138,25 @@ impl ToSql for Value {
             Value::Bytes(bytes) => ValueRef::Blob(bytes),
             Value::Uuid(id) => ValueRef::Blob(id.as_bytes()),
         }))
+    }
+}
+
+/// Distinguishes temporary (`Unavailable`) from permanent (`Refused`) errors.
+pub(super) fn store_error(error: &rusqlite::Error) -> StoreError {
+    let Some(code) = error.sqlite_error_code() else { return StoreError::Refused(error.to_string()) };
+    let unavailable = |why: &str| StoreError::Unavailable(format!("{why} ({error})"));
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            unavailable("database locked by another process")
+        }
+        ErrorCode::DiskFull => unavailable("disk full"),
+        ErrorCode::ReadOnly => unavailable("database file cannot be written"),
+        ErrorCode::SystemIoFailure => unavailable("disk I/O error"),
+        ErrorCode::CannotOpen | ErrorCode::PermissionDenied => unavailable("cannot open the database file"),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => unavailable("database file is corrupt"),
+        ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted | ErrorCode::OperationAborted => {
+            unavailable("operation interrupted")
+        }
+        _ => StoreError::Refused(error.to_string()),
     }
 }

@@ -4,16 +4,9 @@
 //! Another process, such as the command line, may write to the file too. The two alternate by `SQLite`'s lock, and
 //! waiting for it longer than [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
 
-mod callbacks;
-mod checks;
-mod concluded_checks;
 mod connection;
-mod counters;
-mod data_plane;
-mod error;
-mod lookup_pool;
-mod reader_pool;
-mod redirect_sessions;
+mod operations;
+mod readers;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -27,9 +20,10 @@ use tokio::sync::Notify;
 
 use crate::{
     StoreOptions,
-    driver::{Database, ReadFuture, TransactionFuture, Tx, Value},
+    driver::{Database, TransactionEnd, Work},
     migration::{self, Migration},
-    row::Row,
+    operation::Run,
+    row::{Row, Value},
 };
 
 pub(crate) use schema::{migrate, schema_state};
@@ -42,11 +36,11 @@ const LIST_THREADS: usize = 2;
 pub(crate) struct Sqlite {
     writer: writer::Writer,
     durability: wal_syncer::DurabilityWatch,
-    lookups: lookup_pool::LookupPool,
-    readers: reader_pool::ReaderPool,
-    reserved_reader: reader_pool::ReaderPool,
-    lists: reader_pool::ReaderPool,
-    searches: reader_pool::ReaderPool,
+    lookups: readers::LookupPool,
+    readers: readers::ReaderPool,
+    reserved_reader: readers::ReaderPool,
+    lists: readers::ReaderPool,
+    searches: readers::ReaderPool,
     search_timeout: Duration,
     change_notification: Arc<Notify>,
 }
@@ -55,13 +49,13 @@ impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         // The writer first: it creates the files that readers open.
         let (writer, durability) = writer::Writer::start(path.to_owned()).await?;
-        let readers = reader_pool::ReaderPool::start(path, "reader", options.readers.max(1), None).await?;
-        let reserved_reader = reader_pool::ReaderPool::start(path, "node-reader", 1, None).await?;
+        let readers = readers::ReaderPool::start(path, "reader", options.readers.max(1), None).await?;
+        let reserved_reader = readers::ReaderPool::start(path, "node-reader", 1, None).await?;
         let search_timeout = options.search_timeout;
-        let lists = reader_pool::ReaderPool::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
+        let lists = readers::ReaderPool::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
         let searches =
-            reader_pool::ReaderPool::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
-        let lookups = lookup_pool::LookupPool::open(path.to_owned(), options.readers.max(1)).await?;
+            readers::ReaderPool::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
+        let lookups = readers::LookupPool::open(path.to_owned(), options.readers.max(1)).await?;
         Ok(Sqlite {
             writer,
             durability,
@@ -75,15 +69,11 @@ impl Sqlite {
         })
     }
 
-    fn run_op<O: writer::WriteOp>(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + use<'_, O> {
-        with_call_timeout(self.writer.run_op(op))
-    }
-
     /// Looks up a recently written row without waiting for durability. For callers that write next, and report nothing
     /// before that write is durable.
     async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
-        if let Some(found) = self.lookups.first(sql, &values) {
-            return found;
+        if let Ok(found) = self.lookups.first(sql, &values) {
+            return Ok(found);
         }
         let read = self.readers.run(move |tx| Box::pin(async move { tx.first(sql, &values).await }));
         with_call_timeout(read).await
@@ -109,6 +99,12 @@ impl Sqlite {
     }
 }
 
+impl<O: writer::WriteOp> Run<O> for Sqlite {
+    fn run(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + Send {
+        with_call_timeout(self.writer.run_op(op))
+    }
+}
+
 impl Database for Sqlite {
     const MIGRATIONS: &'static [Migration] = migration::SQLITE;
 
@@ -120,54 +116,32 @@ impl Database for Sqlite {
 
     const READ_IDENTITY_SQL: Option<&'static str> = None;
 
+    const SKIP_LOCKED_SQL: &'static str = "";
+
     const READ_TIME_SQL: &'static str = "select latest_at, null from database_state where id = 1";
 
-    async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
-    {
+    async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         with_call_timeout(self.writer.run(work)).await
     }
 
-    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         self.read_durable(self.readers.run(work)).await
     }
 
     /// The writer is shared. Its transactions are short, because tenants' queries run elsewhere.
-    async fn transact_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
-    {
+    async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         self.transact(work).await
     }
 
-    async fn read_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn read_reserved<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         self.read_durable(self.reserved_reader.run(work)).await
     }
 
-    async fn read_list<T, W>(&self, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn read_list<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         self.list_durable(self.lists.run(work)).await
     }
 
-    async fn search<T, W>(&self, permit: SearchPermit, work: W) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
-    {
+    async fn search<T: Send + 'static>(&self, permit: SearchPermit, work: impl Work<T>) -> Result<T, StoreError> {
         self.list_durable(self.searches.run_with_permit(permit, work)).await
     }
 

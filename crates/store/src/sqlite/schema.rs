@@ -11,8 +11,7 @@ use ringtrue_engine::ports::StoreError;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::{
-    connection::{Access, open},
-    error::store_error,
+    connection::{Access, open, store_error},
     thread_stopped_error,
 };
 use crate::migration::{self, AppliedMigration, MigrateError, Migration, SQLITE, SchemaState};

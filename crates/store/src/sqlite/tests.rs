@@ -10,8 +10,10 @@ use super::{
 };
 use crate::{
     StoreOptions,
-    driver::{Database, TransactionEnd, values},
+    driver::{Database, TransactionEnd},
+    operation::{Operation, Run},
     queries::privacy::SELECT_ERASABLE,
+    row::values,
 };
 
 async fn open_fresh() -> (TempDir, Sqlite) {
@@ -63,9 +65,11 @@ enum PutEnd {
     Panic,
 }
 
-impl WriteOp for Put {
+impl Operation for Put {
     type Output = bool;
+}
 
+impl WriteOp for Put {
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<bool>, StoreError> {
         tx.execute("insert into numbers (n) values ($1)", values![self.0])?;
         match self.1 {
@@ -91,7 +95,7 @@ async fn undone_write_op_leaves_rest_of_batch() {
         (6, PutEnd::Commit),
     ];
     let closure = write(&sqlite, "insert into numbers (n) values ($1)", Some(7));
-    let (results, closure) = futures_util::join!(join_all(ops.map(|(n, end)| sqlite.run_op(Put(n, end)))), closure);
+    let (results, closure) = futures_util::join!(join_all(ops.map(|(n, end)| sqlite.run(Put(n, end)))), closure);
     let kept: Vec<_> = results.iter().map(|result| result.as_ref().ok().copied()).collect();
     assert_eq!(kept, [Some(true), Some(false), Some(true), None, None, None, Some(true)], "{results:?}");
     closure.unwrap();
@@ -103,7 +107,7 @@ async fn completed_writes_are_in_the_log() {
     let (directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
     for n in 0..20 {
-        assert!(sqlite.run_op(Put(n, PutEnd::Commit)).await.unwrap());
+        assert!(sqlite.run(Put(n, PutEnd::Commit)).await.unwrap());
         let copy = tempfile::tempdir().unwrap();
         for name in ["ringtrue.db", "ringtrue.db-wal"] {
             std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
@@ -118,7 +122,7 @@ async fn completed_writes_are_in_the_log() {
 async fn panicked_transaction_leaves_rest_of_batch() {
     let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
-    let panics = sqlite.transact::<(), _>(|tx| {
+    let panics = sqlite.transact::<()>(|tx| {
         Box::pin(async move {
             tx.run("insert into numbers (n) values (7)", &[]).await?;
             panic!("injected")

@@ -7,8 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     AcceptOutcome, AccountChangeOutcome, InviteOutcome, LinkPurpose, LoginAttempt, LoginThrottleKey,
-    MemberChangeOutcome, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange, PasswordHash, SessionAccess,
-    SessionOrigin, Store, TokenHash,
+    MemberChangeOutcome, NewOneTimeLink, NewSession, PasswordHash, SessionOrigin, Store, TokenHash,
 };
 
 use crate::{fixture::StoreFixture, sample};
@@ -45,7 +44,7 @@ pub fn session(account: AccountId, expires_at: Timestamp) -> NewSession {
 }
 
 /// Begins a session of an account without a password.
-async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp) -> TokenHash {
+pub async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp) -> TokenHash {
     let session = session(account, expires_at);
     let token = session.token;
     let audit = event(None, account, Action::AccountSignedIn);
@@ -54,7 +53,7 @@ async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp)
 }
 
 /// An attempt with unique throttle keys.
-fn login_attempt() -> LoginAttempt {
+pub fn login_attempt() -> LoginAttempt {
     LoginAttempt {
         account: LoginThrottleKey(sample::random()),
         address: LoginThrottleKey(sample::random()),
@@ -66,7 +65,7 @@ fn link(account: AccountId, purpose: LinkPurpose) -> NewOneTimeLink {
     NewOneTimeLink { token: TokenHash(sample::random()), account, purpose, expires_at: sample::later(60) }
 }
 
-async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose) -> TokenHash {
+pub async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose) -> TokenHash {
     let link = link(account, purpose);
     assert!(store.add_link(link, &event(None, account, Action::AccountLinkCreated)).await.unwrap());
     link.token
@@ -103,7 +102,7 @@ async fn accept(store: &dyn Store, invitation: &Invitation, account: AccountId, 
 }
 
 /// Makes an account a member through an invitation.
-async fn join_as(store: &dyn Store, account: &Account, workspace: WorkspaceId, role: Role) {
+pub async fn join_as(store: &dyn Store, account: &Account, workspace: WorkspaceId, role: Role) {
     let invitation = invitation(workspace, account.email.as_str(), role);
     assert_eq!(invite(store, &invitation, 100).await, InviteOutcome::Pending);
     assert_eq!(accept(store, &invitation, account.id, sample::now()).await, AcceptOutcome::Accepted);
@@ -119,7 +118,7 @@ async fn withdraw(store: &dyn Store, account: AccountId, workspace: WorkspaceId)
     store.remove_member(account, workspace, &audit).await.unwrap()
 }
 
-async fn make_admin(store: &dyn Store, account: AccountId) -> bool {
+pub async fn make_admin(store: &dyn Store, account: AccountId) -> bool {
     store.make_admin(account, &event(None, account, Action::AccountMadeAdmin)).await.unwrap()
 }
 
@@ -127,7 +126,7 @@ async fn remove_admin(store: &dyn Store, account: AccountId) -> AccountChangeOut
     store.remove_admin(account, &event(None, account, Action::AccountAdminRemoved)).await.unwrap()
 }
 
-async fn disable(store: &dyn Store, account: AccountId) -> AccountChangeOutcome {
+pub async fn disable(store: &dyn Store, account: AccountId) -> AccountChangeOutcome {
     store.disable_account(account, &event(None, account, Action::AccountDisabled)).await.unwrap()
 }
 
@@ -136,12 +135,12 @@ async fn members(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Account, Rol
 }
 
 /// Sets a password through a link.
-async fn password_set(store: &dyn Store, account: AccountId, hash: &PasswordHash) -> TokenHash {
+pub async fn password_set(store: &dyn Store, account: AccountId, hash: &PasswordHash) -> TokenHash {
     let token = linked(store, account, LinkPurpose::SetPassword).await;
     let session = session(account, sample::later(600));
-    let (begun, audit) = (session.token, [event(None, account, Action::AccountPasswordSet)]);
+    let (session_token, audit) = (session.token, [event(None, account, Action::AccountPasswordSet)]);
     assert!(store.redeem_link(token, Some(hash), session, &audit).await.unwrap());
-    begun
+    session_token
 }
 
 pub async fn email_has_one_account(fixture: &StoreFixture) {
@@ -181,7 +180,11 @@ pub async fn last_administrator_cannot_be_removed(fixture: &StoreFixture) {
     assert_eq!(disable(store, jane.id).await, AccountChangeOutcome::LastAdministrator);
     make_admin(store, joe.id).await;
     assert_eq!(disable(store, joe.id).await, AccountChangeOutcome::Changed);
-    assert_eq!(remove_admin(store, jane.id).await, AccountChangeOutcome::LastAdministrator, "the other is disabled");
+    assert_eq!(
+        remove_admin(store, jane.id).await,
+        AccountChangeOutcome::LastAdministrator,
+        "the other account is disabled"
+    );
     let enabled = store.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
     assert_eq!(enabled, AccountChangeOutcome::Changed);
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
@@ -285,7 +288,10 @@ pub async fn only_the_invited_email_accepts_an_invitation(fixture: &StoreFixture
     assert_eq!(invite(store, &again, 100).await, InviteOutcome::AlreadyMember);
 
     let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
-    assert!(!store.withdraw_invitation(acme.id, elsewhere.id, &audit).await.unwrap(), "another workspace's");
+    assert!(
+        !store.withdraw_invitation(acme.id, elsewhere.id, &audit).await.unwrap(),
+        "invitation of another workspace"
+    );
     assert!(store.withdraw_invitation(other.id, elsewhere.id, &audit).await.unwrap());
     assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, AcceptOutcome::NotValid);
     assert_eq!(members(store, other.id).await, []);
@@ -451,159 +457,6 @@ pub async fn emails_of_accounts_are_read(fixture: &StoreFixture) {
     found.sort();
     assert_eq!(found, [(jane.id, jane.email), (joe.id, joe.email)]);
     assert_eq!(store.emails_of_accounts(&[]).await.unwrap(), []);
-}
-
-pub async fn session_is_valid_until_it_expires_or_ends(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let acme = sample::stored_workspace(store).await;
-    let jane = stored(store, "jane@example.com").await;
-    join_as(store, &jane, acme.id, Role::Viewer).await;
-    let token = signed_in(store, jane.id, sample::later(60)).await;
-
-    let found = store.find_session(token, sample::later(59)).await.unwrap().unwrap();
-    let membership = Membership { workspace: acme.id, role: Role::Viewer };
-    assert_eq!((found.account, found.memberships), (jane.clone(), vec![membership]));
-    assert_eq!((found.created_at, found.seen_at), (sample::now(), sample::now()));
-    assert_eq!(store.find_session(token, sample::later(60)).await.unwrap(), None);
-    assert_eq!(store.find_session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
-
-    store.extend_session(token, sample::later(50), sample::later(90)).await.unwrap();
-    // A late update changes nothing.
-    store.extend_session(token, sample::later(40), sample::later(80)).await.unwrap();
-    let kept = store.find_session(token, sample::later(89)).await.unwrap().unwrap();
-    assert_eq!(kept.seen_at, sample::later(50));
-
-    let end = || async { store.end_session(token, &event(None, jane.id, Action::AccountSignedOut)).await.unwrap() };
-    assert_eq!((end().await, end().await), (true, false));
-    assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
-}
-
-pub async fn sessions_per_account_are_limited(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    let others = signed_in(store, joe.id, sample::later(600)).await;
-    let mut tokens = vec![];
-    for second in 0..52 {
-        let session = NewSession { created_at: sample::later(second), ..session(jane.id, sample::later(600)) };
-        tokens.push(session.token);
-        let audit = event(None, jane.id, Action::AccountSignedIn);
-        assert!(store.begin_session(session, &NO_PASSWORD, login_attempt(), &audit).await.unwrap());
-    }
-    let sessions = store.list_sessions(jane.id, sample::later(60)).await.unwrap();
-    let newest: Vec<_> = tokens.iter().rev().take(50).copied().collect();
-    assert_eq!(sessions.iter().map(|session| session.token).collect::<Vec<_>>(), newest);
-    assert_eq!(sessions[0].origin, session(jane.id, sample::now()).origin);
-    assert_eq!(sessions[0].created_at, sample::later(51));
-    assert_eq!(store.list_sessions(jane.id, sample::later(600)).await.unwrap(), []);
-    assert!(store.find_session(others, sample::now()).await.unwrap().is_some());
-}
-
-pub async fn access_of_many_sessions_is_read_together(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
-    let [jane, joe, root, gone] = ["jane", "joe", "root", "gone"].map(|name| format!("{name}@example.com"));
-    let (jane, joe) = (stored(store, &jane).await, stored(store, &joe).await);
-    let (root, gone) = (stored(store, &root).await, stored(store, &gone).await);
-    make_admin(store, root.id).await;
-    join_as(store, &jane, acme.id, Role::Viewer).await;
-    join_as(store, &jane, other.id, Role::Owner).await;
-    let mut tokens = vec![];
-    for account in [&jane, &joe, &root, &gone] {
-        tokens.push(signed_in(store, account.id, sample::later(60)).await);
-    }
-    disable(store, gone.id).await;
-    let [first, second, third, _] = tokens[..] else { panic!("four") };
-    let access = |token, is_admin, workspaces| SessionAccess { token, is_admin, workspaces };
-    let mut expected =
-        vec![access(first, false, vec![acme.id]), access(second, false, vec![]), access(third, true, vec![])];
-    expected.sort_by_key(|access| access.token);
-    let mut found = store.session_access(&tokens, &[acme.id], sample::later(59)).await.unwrap();
-    found.sort_by_key(|access| access.token);
-    assert_eq!(found, expected);
-    assert_eq!(store.session_access(&tokens, &[acme.id], sample::later(60)).await.unwrap(), []);
-    let mut both = store.session_access(&[first], &[acme.id, other.id], sample::now()).await.unwrap().remove(0);
-    both.workspaces.sort_unstable();
-    assert_eq!(both.workspaces, [acme.id, other.id]);
-    assert_eq!(store.session_access(&[], &[], sample::now()).await.unwrap(), []);
-}
-
-pub async fn link_is_redeemed_once(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    let voided = linked(store, jane.id, LinkPurpose::SetPassword).await;
-    let others = linked(store, joe.id, LinkPurpose::SignIn).await;
-    let link = linked(store, jane.id, LinkPurpose::SignIn).await;
-    assert_eq!(store.find_link(voided, sample::now()).await.unwrap(), None, "a later link voids it");
-    assert!(store.find_link(others, sample::now()).await.unwrap().is_some());
-    let record = OneTimeLink { account: jane.clone(), purpose: LinkPurpose::SignIn, expires_at: sample::later(60) };
-    assert_eq!(store.find_link(link, sample::later(59)).await.unwrap(), Some(record));
-    assert_eq!(store.find_link(link, sample::later(60)).await.unwrap(), None);
-
-    let sign_in = async |account: AccountId, at: Timestamp| {
-        let session = NewSession { created_at: at, ..session(account, sample::later(600)) };
-        let (token, audit) = (session.token, [event(None, account, Action::AccountSignedIn)]);
-        (store.redeem_link(link, None, session, &audit).await.unwrap(), token)
-    };
-    assert!(!sign_in(joe.id, sample::now()).await.0, "the link of another account");
-    assert!(!sign_in(jane.id, sample::later(60)).await.0, "expired");
-    let (used, token) = sign_in(jane.id, sample::now()).await;
-    assert!(used && store.find_session(token, sample::now()).await.unwrap().is_some());
-    let (used, token) = sign_in(jane.id, sample::now()).await;
-    assert!(!used && store.find_session(token, sample::now()).await.unwrap().is_none());
-}
-
-pub async fn concurrent_redemptions_of_a_link_succeed_once(fixture: &StoreFixture) {
-    let jane = stored(&*fixture.store, "jane@example.com").await;
-    let link = linked(&*fixture.store, jane.id, LinkPurpose::SignIn).await;
-    let tries = (0..8).map(|_| async {
-        let audit = [event(None, jane.id, Action::AccountSignedIn)];
-        fixture.store.redeem_link(link, None, session(jane.id, sample::later(60)), &audit).await.unwrap()
-    });
-    let used = join_all(tries).await;
-    assert_eq!(used.into_iter().filter(|used| *used).count(), 1);
-}
-
-pub async fn new_password_ends_other_sessions_and_links(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let jane = stored(store, "jane@example.com").await;
-    let old = signed_in(store, jane.id, sample::later(600)).await;
-    let password = PasswordHash("$hash$".to_owned());
-    let new = password_set(store, jane.id, &password).await;
-    assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
-    assert_eq!(store.find_session(old, sample::now()).await.unwrap(), None);
-    assert!(store.find_session(new, sample::now()).await.unwrap().is_some());
-
-    let second = session(jane.id, sample::later(600));
-    let (elsewhere, audit) = (second.token, event(None, jane.id, Action::AccountSignedIn));
-    assert!(store.begin_session(second, &password, login_attempt(), &audit).await.unwrap());
-    let pending = linked(store, jane.id, LinkPurpose::SetPassword).await;
-    let change = async |current: &PasswordHash| {
-        let new_hash = PasswordHash("$other$".to_owned());
-        let change = PasswordChange {
-            account: jane.id,
-            current: current.clone(),
-            new: new_hash,
-            session: new,
-            attempt: login_attempt(),
-        };
-        store.change_password(change, &event(None, jane.id, Action::AccountPasswordSet)).await.unwrap()
-    };
-    assert!(!change(&PasswordHash("$wrong$".to_owned())).await);
-    assert!(change(&password).await);
-    assert!(!change(&password).await, "the password has changed");
-    assert!(store.find_session(new, sample::now()).await.unwrap().is_some());
-    assert_eq!(store.find_session(elsewhere, sample::now()).await.unwrap(), None);
-    assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
-}
-
-pub async fn expired_sessions_and_links_are_deleted(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let jane = stored(store, "jane@example.com").await;
-    signed_in(store, jane.id, sample::later(10)).await;
-    linked(store, jane.id, LinkPurpose::SignIn).await;
-    assert_eq!(store.delete_expired(sample::later(9)).await.unwrap(), 0);
-    assert_eq!(store.delete_expired(sample::later(10)).await.unwrap(), 1);
-    assert_eq!(store.delete_expired(sample::later(60)).await.unwrap(), 1);
 }
 
 pub async fn unused_accounts_and_invitations_expire(fixture: &StoreFixture) {

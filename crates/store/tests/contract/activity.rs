@@ -150,9 +150,9 @@ pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
     for (project, number) in [(shop, 3), (bank, 4)] {
         store.add_activity(vec![count(project, "2026-11-15T02:30:00Z", Some("23410"), created(number))]).await.unwrap();
     }
-    let stranger = ProjectId(sample::uuid());
+    let other_project = ProjectId(sample::uuid());
     let ActivityFilter { from, to, .. } = day(1);
-    for (project, expected, networks) in [(shop, 3, 1), (bank, 4, 1), (stranger, 0, 0)] {
+    for (project, expected, networks) in [(shop, 3, 1), (bank, 4, 1), (other_project, 0, 0)] {
         assert_eq!(total(store, project, day(1)).await, expected);
         assert_eq!(store.active_networks(project, from, to).await.unwrap().len(), networks);
     }

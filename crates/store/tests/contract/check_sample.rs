@@ -98,7 +98,7 @@ pub fn received(check: &ReverseSmsCheck, is_match: bool) -> Concluded<SenderMatc
     let claimed = check.claimed.map(|claimed| claimed.hash).unwrap();
     let sender = if is_match { claimed } else { NumberHash([0; 32]) };
     let at = check.created_at + jiff::SignedDuration::from_secs(7);
-    check.clone().evaluate_sms(HashedSender::Number(sender), at).unwrap().unwrap()
+    check.clone().evaluate_sms(HashedSender::Number(sender), at).unwrap()
 }
 
 /// Returns the conclusion and the concluded check.

@@ -34,8 +34,11 @@ pub async fn check_round_trips(fixture: &StoreFixture) {
 pub async fn check_is_visible_only_to_its_project(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let check = check_sample::store_check(store, ProjectId(sample::uuid())).await;
-    let stranger = ProjectId(sample::uuid());
-    assert_eq!(store.find_check(stranger, Product::ReverseSms, check.id).await.unwrap(), TenantLookup::OtherTenant);
+    let other_project = ProjectId(sample::uuid());
+    assert_eq!(
+        store.find_check(other_project, Product::ReverseSms, check.id).await.unwrap(),
+        TenantLookup::OtherTenant
+    );
     let unknown = check_sample::check(check.project, sample::now()).id;
     assert_eq!(store.find_check(check.project, Product::ReverseSms, unknown).await.unwrap(), TenantLookup::NotFound);
 }
@@ -144,9 +147,9 @@ pub async fn check_is_concluded_once(fixture: &StoreFixture) {
     let conclusions = (0..100).map(|number| match number % 3 {
         0 => check_sample::conclusion(check.clone().expire().unwrap()),
         1 => check_sample::conclusion(check_sample::received(&check, true)),
-        _ => check_sample::conclusion(
-            check.clone().evaluate_sms(HashedSender::Unattributed, sample::later(9)).unwrap().unwrap(),
-        ),
+        _ => {
+            check_sample::conclusion(check.clone().evaluate_sms(HashedSender::Unattributed, sample::later(9)).unwrap())
+        }
     });
     let (conclusions, concluded): (Vec<_>, Vec<_>) = conclusions.unzip();
     let attempts =
@@ -166,7 +169,7 @@ pub async fn conclusions_round_trip(fixture: &StoreFixture) {
             0 => check.expire().unwrap(),
             1 => check_sample::received(&check, true),
             2 => check_sample::received(&check, false),
-            _ => check.evaluate_sms(HashedSender::Unattributed, sample::later(9)).unwrap().unwrap(),
+            _ => check.evaluate_sms(HashedSender::Unattributed, sample::later(9)).unwrap(),
         });
         assert_eq!(store.conclude(conclusion, None).await.unwrap(), ConcludeOutcome::Concluded { was_pending: false });
         assert_eq!(check_sample::find(store, &concluded).await, concluded);

@@ -31,8 +31,8 @@ fn check(project: ProjectId) -> SimSwapCheck {
 }
 
 /// Returns the conclusion and the concluded check.
-fn concluded(check: SimSwapCheck, said: Result<SimHistory, ErrorCode>) -> (Concluded<AnyVerdict>, SimSwapCheck) {
-    let ended = check.conclude_with_history(said, SimSwapPeriod::DEFAULT, sample::later(1)).unwrap();
+fn concluded(check: SimSwapCheck, history: Result<SimHistory, ErrorCode>) -> (Concluded<AnyVerdict>, SimSwapCheck) {
+    let ended = check.conclude_with_history(history, SimSwapPeriod::DEFAULT, sample::later(1)).unwrap();
     let check = ended.check().clone();
     (ended.map(Into::into), check)
 }
@@ -45,14 +45,14 @@ pub async fn concluded_check_round_trips(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
     let bare = Check { network: None, reference: None, mode: Mode::Sandbox, ..check(project) };
-    for (check, said) in [
+    for (check, history) in [
         (bare, Ok(changed(60))),
         (check(project), Ok(changed(90 * 86_400))),
         (check(project), Ok(SimHistory::NoChangeFor(SignedDuration::from_hours(2)))),
         (check(project), Ok(SimHistory::ChangedWithin(SignedDuration::from_hours(2)))),
         (check(project), Err(ErrorCode::MnoTimeout)),
     ] {
-        let (concluded, check) = concluded(check, said);
+        let (concluded, check) = concluded(check, history);
         store.create_concluded_check(concluded, None).await.unwrap();
         assert_eq!(check_sample::find(store, &check).await, check);
     }

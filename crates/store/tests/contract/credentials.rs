@@ -17,13 +17,13 @@ pub async fn credential_is_visible_only_to_its_owner(fixture: &StoreFixture) {
     let id = &credential.client_id;
     let mine = CredentialOwner::Project(acme.id, shop.id);
     assert_eq!(store.find_credential(mine, id).await.unwrap(), TenantLookup::Found(credential.clone()));
-    for stranger in [
+    for other_owner in [
         CredentialOwner::Project(acme.id, bank.id),
         CredentialOwner::Project(other.id, shop.id),
         CredentialOwner::Workspace(acme.id),
         CredentialOwner::Workspace(other.id),
     ] {
-        assert_eq!(store.find_credential(stranger, id).await.unwrap(), TenantLookup::OtherTenant, "{stranger:?}");
+        assert_eq!(store.find_credential(other_owner, id).await.unwrap(), TenantLookup::OtherTenant, "{other_owner:?}");
     }
     assert_eq!(store.find_credential(mine, &sample::client_id()).await.unwrap(), TenantLookup::NotFound);
 
@@ -60,9 +60,9 @@ pub async fn credential_is_deleted_only_by_its_owner(fixture: &StoreFixture) {
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (shop, credential) = sample::stored_project(store, acme.id, "Shop").await;
     let event = sample::event(other.id, Action::CredentialDeleted);
-    for stranger in [CredentialOwner::Project(other.id, shop.id), CredentialOwner::Workspace(acme.id)] {
+    for other_owner in [CredentialOwner::Project(other.id, shop.id), CredentialOwner::Workspace(acme.id)] {
         let result =
-            store.delete_credential(stranger, &credential.client_id, None, sample::now(), &event).await.unwrap();
+            store.delete_credential(other_owner, &credential.client_id, None, sample::now(), &event).await.unwrap();
         assert_eq!(result, TenantLookup::OtherTenant);
     }
     let missing = store.delete_credential(credential.owner, &sample::client_id(), None, sample::now(), &event).await;

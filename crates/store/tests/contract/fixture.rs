@@ -5,6 +5,7 @@ use std::{env, sync::Arc};
 use ringtrue_domain::tenancy::ProjectId;
 use ringtrue_engine::ports::Store;
 use ringtrue_store::{StoreOptions, StoreUrl, migrate, open};
+use ringtrue_test_support::poll_until;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
@@ -75,6 +76,13 @@ impl Database {
             }
             Database::Postgres { server, name } => in_database(server, name).parse().unwrap(),
         }
+    }
+
+    /// The PostgreSQL database through a proxy on this port.
+    pub fn url_through(&self, port: u16) -> StoreUrl {
+        let Database::Postgres { server, name } = self else { panic!("SQLite has no server") };
+        let (user, _) = server.rsplit_once('@').unwrap();
+        format!("{user}@127.0.0.1:{port}/{name}").parse().unwrap()
     }
 
     /// Opens another store over the database, as another process would.
@@ -204,6 +212,22 @@ impl Database {
             let cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname";
             self.on_server(&format!("{cut} = '{name}'")).await;
         }
+    }
+
+    /// Number of deadlocks that the server has detected. Ends all sessions: a session may report its deadlocks late.
+    pub async fn deadlocks(&self) -> i64 {
+        let Database::Postgres { server, name } = self else { return 0 };
+        self.cut_connections().await;
+        let session = Session::start(server).await;
+        let sessions = format!("select count(*) from pg_stat_activity where datname = '{name}'");
+        poll_until("all sessions have ended", async || {
+            session.client.query_one(&sessions, &[]).await.unwrap().get::<_, i64>(0) == 0
+        })
+        .await;
+        let deadlocks = format!("select deadlocks from pg_stat_database where datname = '{name}'");
+        let deadlocks = session.client.query_one(&deadlocks, &[]).await.unwrap().get(0);
+        session.end().await;
+        deadlocks
     }
 
     /// Runs SQL in another database of the same server.

@@ -14,12 +14,11 @@ mod checks;
 mod concluded_checks;
 mod control_plane;
 mod credentials;
-mod durability;
+mod deadlocks;
 mod filters;
 mod fixture;
 mod idempotency;
 mod keys;
-mod login_throttle;
 mod migrations;
 mod nodes;
 mod number_limits;
@@ -28,9 +27,9 @@ mod privacy;
 mod projects;
 mod redirect_sessions;
 mod requests;
-mod revocations;
 mod sample;
 mod searches;
+mod sessions;
 mod silent_sample;
 mod usage;
 mod workspaces;
@@ -74,6 +73,8 @@ contract! {
         members_belong_to_their_workspace,
         concurrent_removals_keep_one_owner,
         emails_of_accounts_are_read,
+        unused_accounts_and_invitations_expire;
+    sessions:
         session_is_valid_until_it_expires_or_ends,
         sessions_per_account_are_limited,
         access_of_many_sessions_is_read_together,
@@ -81,8 +82,6 @@ contract! {
         concurrent_redemptions_of_a_link_succeed_once,
         new_password_ends_other_sessions_and_links,
         expired_sessions_and_links_are_deleted,
-        unused_accounts_and_invitations_expire;
-    login_throttle:
         failed_logins_delay_only_their_account_and_address,
         address_that_tries_many_accounts_is_delayed,
         successful_login_resets_the_throttle,
@@ -132,7 +131,10 @@ contract! {
         deleted_credential_remains_in_changes,
         rolled_back_change_keeps_the_version,
         change_triggers_the_notification,
-        polling_reader_misses_no_change;
+        polling_reader_misses_no_change,
+        revocation_is_idempotent,
+        concurrent_revocations_are_stored,
+        cancelled_caller_does_not_affect_others;
     keys:
         key_round_trips,
         first_key_of_a_purpose_is_added_once,
@@ -141,10 +143,6 @@ contract! {
         concurrent_rotations_succeed_once,
         rotation_deletes_expired_keys,
         stale_reseal_is_rejected;
-    revocations:
-        revocation_is_idempotent,
-        concurrent_revocations_are_stored,
-        cancelled_caller_does_not_affect_others;
     idempotency:
         second_claim_is_in_progress,
         key_with_another_fingerprint_is_reused,
@@ -242,6 +240,8 @@ contract! {
         concurrent_settlements_are_stored,
         overdue_callbacks_are_given_up,
         lease_is_released;
+    deadlocks:
+        batches_of_two_nodes_do_not_deadlock;
     privacy:
         number_is_erased,
         old_checks_are_erased_in_batches,
@@ -266,9 +266,6 @@ contract! {
         search_ends_at_its_deadline,
         searches_do_not_delay_other_queries,
         searches_per_workspace_are_limited;
-    durability:
-        completed_writes_survive_a_reopen,
-        two_processes_share_a_database;
     migrations:
         empty_database_is_rejected,
         migration_is_idempotent,
@@ -279,5 +276,7 @@ contract! {
         edited_migration_is_rejected;
     outages:
         read_only_database_is_unavailable,
-        store_recovers_after_lost_connections;
+        store_recovers_after_lost_connections,
+        completed_writes_survive_a_reopen,
+        two_stores_share_a_database;
 }

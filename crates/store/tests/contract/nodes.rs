@@ -78,11 +78,7 @@ pub async fn database_rollback_is_detected(fixture: &StoreFixture) {
     };
     store.create_invitation(&invitation, 10, &sample::event(acme.id, Action::InvitationCreated)).await.unwrap();
     assert_eq!(store.accept_restored_database(&event).await.unwrap(), 0);
-    assert_eq!(
-        store.find_invitation(invitation.id, now).await.unwrap(),
-        None,
-        "it may have been withdrawn since the backup"
-    );
+    assert_eq!(store.find_invitation(invitation.id, now).await.unwrap(), None, "restored invitations are revoked");
     assert_eq!(store.database_history().await.unwrap().rollback_detected_at, None);
     let after = heartbeat(7, None).await;
     assert_eq!(after.rollback_detected_at, None, "the generation exceeds any node's memory");

@@ -8,13 +8,11 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use ringtrue_engine::ports::{ControlPlaneVersion, LastSeenDatabase, NodeId, Revocation, Store, StoreError};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    task::{JoinSet, yield_now},
-    time::timeout,
+use ringtrue_engine::ports::{
+    ClaimOutcome, ControlPlaneVersion, LastSeenDatabase, NodeId, Revocation, Store, StoreError, TenantLookup,
 };
+use ringtrue_test_support::database_proxy::{DatabaseProxy, ProxyState};
+use tokio::{task::yield_now, time::timeout};
 
 use crate::{
     fixture::{Database, StoreFixture},
@@ -110,14 +108,14 @@ async fn retry_until_available<T>(mut call: impl AsyncFnMut() -> Result<T, Store
 async fn unresponsive_postgres_is_unavailable_within_seconds() {
     let database = Database::postgres().await;
     ringtrue_store::migrate(&database.url(), sample::now()).await.unwrap();
-    let proxy = DroppingProxy::start(&database).await;
-    let url = proxy.url(&database).parse().unwrap();
+    let proxy = DatabaseProxy::start().await;
+    let url = database.url_through(proxy.port);
     let options = ringtrue_store::StoreOptions { connections: 2, readers: 1, ..Default::default() };
     let store = ringtrue_store::open(&url, &options).await.unwrap();
     store.ping().await.unwrap();
     store.revoke_token(sample::revocation()).await.unwrap();
 
-    proxy.drop_traffic(true);
+    proxy.set_state(ProxyState::Blocked);
     let calls = join_all((0..6).map(|number| {
         let store = &store;
         async move {
@@ -131,61 +129,39 @@ async fn unresponsive_postgres_is_unavailable_within_seconds() {
     for result in timeout(Duration::from_secs(9), calls).await.expect("calls end within their timeouts") {
         assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
     }
-    proxy.drop_traffic(false);
+    proxy.set_state(ProxyState::Open);
     retry_until_available(async || store.ping().await).await;
     retry_until_available(async || store.revoke_token(sample::revocation()).await).await;
     drop(store);
     database.clear().await;
 }
 
-/// A TCP proxy that can drop all traffic.
-struct DroppingProxy {
-    port: u16,
-    is_dropping: Arc<AtomicBool>,
-    _connections: JoinSet<()>,
+pub async fn completed_writes_survive_a_reopen(fixture: &StoreFixture) {
+    let first = fixture.database.open().await;
+    let acme = sample::stored_workspace(&*first).await;
+    let (project, credential) = sample::stored_project(&*first, acme.id, "Shop").await;
+    let revocation = sample::revocation();
+    first.revoke_token(revocation).await.unwrap();
+    let request = sample::claim(acme.id.0, 1, 1);
+    first.claim_idempotency_key(&request).await.unwrap();
+    let version = first.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().version;
+    drop(first);
+
+    let second = fixture.database.open().await;
+    let changes = second.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
+    assert_eq!(changes.version, version);
+    assert_eq!((changes.workspaces, changes.projects), (vec![acme.clone()], vec![project]));
+    assert_eq!(changes.revocations, [revocation]);
+    let found = second.find_credential(credential.owner, &credential.client_id).await.unwrap();
+    assert_eq!(found, TenantLookup::Found(credential));
+    let again = sample::claim(acme.id.0, 1, 1);
+    assert_eq!(second.claim_idempotency_key(&again).await.unwrap(), ClaimOutcome::InProgress);
 }
 
-impl DroppingProxy {
-    async fn start(database: &Database) -> Self {
-        let Database::Postgres { server, .. } = database else { panic!("SQLite has no server") };
-        let authority = server.split('@').nth(1).and_then(|rest| rest.split('/').next()).unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, is_dropping) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
-        let dropping = Arc::clone(&is_dropping);
-        let mut connections = JoinSet::new();
-        connections.spawn(async move {
-            let mut pairs = JoinSet::new();
-            loop {
-                let (near, _) = listener.accept().await.unwrap();
-                let far = TcpStream::connect(&authority).await.unwrap();
-                let ((near_out, near_in), (far_out, far_in)) = (near.into_split(), far.into_split());
-                pairs.spawn(forward(near_out, far_in, Arc::clone(&dropping)));
-                pairs.spawn(forward(far_out, near_in, Arc::clone(&dropping)));
-            }
-        });
-        DroppingProxy { port, is_dropping, _connections: connections }
-    }
-
-    fn url(&self, database: &Database) -> String {
-        let Database::Postgres { server, name } = database else { panic!("SQLite has no server") };
-        let user = server.split("//").nth(1).and_then(|rest| rest.split('@').next()).unwrap();
-        format!("postgres://{user}@127.0.0.1:{}/{name}", self.port)
-    }
-
-    fn drop_traffic(&self, is_dropping: bool) {
-        self.is_dropping.store(is_dropping, Ordering::SeqCst);
-    }
-}
-
-async fn forward(
-    mut from: tokio::net::tcp::OwnedReadHalf,
-    mut to: tokio::net::tcp::OwnedWriteHalf,
-    is_dropping: Arc<AtomicBool>,
-) {
-    let mut bytes = vec![0; 16 * 1024];
-    while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        if !is_dropping.load(Ordering::SeqCst) && to.write_all(&bytes[..length]).await.is_err() {
-            return;
-        }
-    }
+pub async fn two_stores_share_a_database(fixture: &StoreFixture) {
+    let other = fixture.database.open().await;
+    let acme = sample::stored_workspace(&*fixture.store).await;
+    assert_eq!(other.find_workspace(acme.id, acme.id).await.unwrap(), TenantLookup::Found(acme.clone()));
+    sample::stored_project(&*other, acme.id, "Shop").await;
+    assert_eq!(fixture.store.changes_since(ControlPlaneVersion(1), sample::now()).await.unwrap().projects.len(), 1);
 }

@@ -56,7 +56,7 @@ pub async fn number_is_erased(fixture: &StoreFixture) {
 
     assert_eq!(check_sample::find(store, &concluded).await, Check { claimed: None, ..concluded.clone() });
     let callback = record(store, project, concluded.id).await;
-    assert!(callback.body.is_some(), "it is still waiting");
+    assert!(callback.body.is_some(), "its callback is still waiting");
     assert_eq!(callback.state, CallbackState::Waiting { due_at: sample::later(10) });
     let (first, attempt) = &callback.attempts[0];
     assert_eq!((*first, attempt.status, attempt.exchange.clone()), (1, Some(500), None));
@@ -184,7 +184,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     }
     let callback = record(store, project, settled.id).await;
     assert_eq!((callback.body, callback.url), (None, Sealed(vec![])));
-    assert!(record(store, project, waiting.id).await.body.is_some(), "it is still waiting");
+    assert!(record(store, project, waiting.id).await.body.is_some(), "its callback is still waiting");
     assert_eq!(check_sample::find(store, &other).await, other);
 
     // The waiting callback is erased with old checks.
@@ -207,7 +207,7 @@ pub async fn redirect_url_is_erased(fixture: &StoreFixture) {
     assert_eq!(
         store.erase_discovered_numbers(sample::later(600), 9).await.unwrap(),
         ErasureCounts::default(),
-        "it is still open"
+        "the check is still open"
     );
     let (conclusion, expired) = check_sample::conclusion(open.expire().unwrap());
     store.conclude(conclusion, None).await.unwrap();
@@ -291,7 +291,7 @@ pub async fn open_check_is_erased_after_its_conclusion(fixture: &StoreFixture) {
     }
     assert_eq!(check_sample::find(store, &failed).await, fully_erased(failed));
     assert_eq!(check_sample::find(store, &open).await, open);
-    assert_eq!(check_sample::find(store, &later).await, later, "it was created after the erasure");
+    assert_eq!(check_sample::find(store, &later).await, later, "created after the erasure");
     assert_eq!(store.erase_deferred(9).await.unwrap(), ErasureCounts::default());
 }
 
@@ -315,12 +315,12 @@ pub async fn waiting_callback_is_erased_after_its_settlement(fixture: &StoreFixt
     assert_eq!(store.erase_deferred(9).await.unwrap(), ErasureCounts::default());
     let all = [delivered.id, given_up.id, concluded.id];
     let due = store.lease_due_callbacks(sample::now(), sample::later(30), 9, &[]).await.unwrap();
-    assert_eq!(due.len(), all.len(), "all are waiting");
+    assert_eq!(due.len(), all.len(), "all callbacks are waiting");
     for id in all {
         assert!(record(store, project, id).await.body.is_some());
         settle(store, id, 1, AttemptOutcome::RetryAt(sample::later(10))).await;
     }
-    assert_eq!(store.erase_deferred(9).await.unwrap(), ErasureCounts::default(), "they are retried");
+    assert_eq!(store.erase_deferred(9).await.unwrap(), ErasureCounts::default(), "the callbacks are retried");
 
     for (id, then) in
         all.into_iter().zip([AttemptOutcome::Delivered, AttemptOutcome::GivenUp, AttemptOutcome::Delivered])

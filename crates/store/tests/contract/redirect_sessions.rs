@@ -149,8 +149,8 @@ pub async fn concurrent_redirects_leave_one_valid_state(fixture: &StoreFixture) 
     let redirects: Vec<_> = networks.take(60).map(|network| silent_sample::redirect(&check, network)).collect();
     let attempts =
         redirects.iter().zip(stores.iter().cycle()).map(|(redirect, store)| store.begin_redirect(redirect.clone()));
-    for has_begun in join_all(attempts).await {
-        assert!(has_begun.unwrap(), "the check is open");
+    for is_redirected in join_all(attempts).await {
+        assert!(is_redirected.unwrap(), "the check is open");
     }
     let check = find(&*fixture.store, &check).await;
     assert_eq!(usage_counts(&*fixture.store, (acme, shop)).await, count_checks(std::slice::from_ref(&check)));
@@ -172,8 +172,8 @@ pub async fn state_is_consumed_once(fixture: &StoreFixture) {
     let other = store_check(&*fixture.store, shop, Product::SecureSna).await;
     let redirect = silent_sample::redirect(&check, "23410");
     fixture.store.begin_redirect(redirect.clone()).await.unwrap();
-    for (check, ticket) in [(&check, TokenHash(sample::random())), (&other, redirect.state_hash)] {
-        assert_eq!(fixture.store.consume_state(check.id, ticket).await.unwrap(), None);
+    for (check, state) in [(&check, TokenHash(sample::random())), (&other, redirect.state_hash)] {
+        assert_eq!(fixture.store.consume_state(check.id, state).await.unwrap(), None);
     }
     let attempts = stores.iter().cycle().take(100).map(|store| store.consume_state(check.id, redirect.state_hash));
     let back: Vec<_> = join_all(attempts).await.into_iter().filter_map(Result::unwrap).collect();
@@ -324,8 +324,8 @@ pub async fn check_is_scoped_by_product(fixture: &StoreFixture) {
             };
             assert_eq!(found, expected);
         }
-        let stranger = ProjectId(sample::uuid());
-        assert_eq!(store.find_check(stranger, check.product, check.id).await.unwrap(), TenantLookup::OtherTenant);
+        let other_project = ProjectId(sample::uuid());
+        assert_eq!(store.find_check(other_project, check.product, check.id).await.unwrap(), TenantLookup::OtherTenant);
         let listed = check_sample::list(store, shop, check.product, None, sample::first_100()).await.unwrap();
         assert_eq!((listed.total_items, listed.items), (1, vec![check.clone()]));
         assert_eq!(

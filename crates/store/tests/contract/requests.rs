@@ -45,7 +45,11 @@ pub async fn requests_round_trip(fixture: &StoreFixture) {
     assert_eq!(page.items, [kept[1].clone(), kept[0].clone()], "newest first, of one project");
     let bad = RequestLogEntry { status: 99, ..record(shop, 200, "four") };
     assert!(store.append_requests(vec![record(shop, 200, "five"), bad]).await.is_err());
-    assert_eq!(ids(store, shop, &RequestLogFilter::default()).await, ["two", "one"], "all or nothing");
+    assert_eq!(
+        ids(store, shop, &RequestLogFilter::default()).await,
+        ["two", "one"],
+        "the failed batch stores no request"
+    );
 }
 
 pub async fn requests_are_filtered_by_response(fixture: &StoreFixture) {

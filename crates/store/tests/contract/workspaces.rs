@@ -88,6 +88,8 @@ pub async fn stale_workspace_is_not_renamed(fixture: &StoreFixture) {
         let renamed = store.rename_workspace(read.id, name, Some(&read), sample::now(), &event).await.unwrap();
         assert_eq!(renamed.is_some(), is_renamed);
     }
-    let TenantLookup::Found(now) = store.find_workspace(read.id, read.id).await.unwrap() else { panic!("it is there") };
+    let TenantLookup::Found(now) = store.find_workspace(read.id, read.id).await.unwrap() else {
+        panic!("workspace not found")
+    };
     assert_eq!(now.name, names[0]);
 }

@@ -2,6 +2,9 @@
 
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
+use ringtrue_callback_signature::{
+    self as signature, ATTEMPT_HEADER, CallbackSigner, CoveredComponents, SOURCE_HEADER,
+};
 use ringtrue_domain::{
     callback::{RetryDecision, retry_after_failure},
     lifecycle::Sealed,
@@ -11,11 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{ATTEMPT_TIMEOUT, AttemptResult, Courier, Job, SLOW_ATTEMPT_THRESHOLD, add, scheduler::SlotGrant};
 use crate::{
-    callback::{
-        Exchange, ReceivedResponse, SentRequest, sealing,
-        signature::{self, ATTEMPT_HEADER, CoveredComponents, SOURCE_HEADER},
-    },
-    keys::{CallbackSigner, KeyRing},
+    callback::{Exchange, ReceivedResponse, SentRequest, sealing},
+    keys::KeyRing,
     ports::{
         AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback, OutboundRequest, OutboundResponse, StoreError,
         TransportError,
@@ -130,7 +130,7 @@ impl Courier {
         let response = if let Ok(response) = timeout(SLOW_ATTEMPT_THRESHOLD, &mut post).await {
             response
         } else {
-            self.scheduler().mark_slow(&slot.grant);
+            self.scheduler().mark_poor(&slot.grant);
             post.await
         };
         response.unwrap_or(Err(TransportError::Timeout))

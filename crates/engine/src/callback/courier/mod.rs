@@ -13,12 +13,12 @@
 mod attempt;
 mod metrics;
 mod scheduler;
-mod signing_pool;
 
 use std::{
     collections::HashMap,
-    fmt,
+    num::NonZero,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -27,7 +27,10 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
-use tokio::sync::Notify;
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::spawn_blocking,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use attempt::AttemptSlot;
@@ -36,7 +39,6 @@ use metrics::{CourierCounters, add};
 pub use metrics::{CourierMetrics, LATENCY_BOUNDS_MILLIS};
 pub use scheduler::CourierLimits;
 use scheduler::{AttemptResult, Scheduler, Tenant};
-use signing_pool::SigningPool;
 
 use super::sealing;
 use crate::{
@@ -67,6 +69,8 @@ const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const MAX_PAGE_ROWS: usize = 512;
 /// Projects excluded by one query.
 const MAX_SKIPPED_PROJECTS: usize = 256;
+/// Extra permits keep all cores busy while permits to sign are handed over.
+const SPARE_SIGNING_PERMITS: usize = 2;
 /// How long shutdown waits for running attempts.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(13);
 
@@ -98,6 +102,8 @@ impl WorkspaceLookup for ControlPlane {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("CourierDependencies({limits:?})")]
 pub struct CourierDependencies {
     pub store: Arc<dyn CallbackStore>,
     pub transport: Arc<dyn Transport>,
@@ -110,7 +116,8 @@ pub struct CourierDependencies {
 }
 
 /// Delivers callbacks. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Courier({:?})", self.metrics())]
 pub struct Courier(Arc<Inner>);
 
 struct Inner {
@@ -124,6 +131,28 @@ struct Inner {
     /// Notified when a callback may be due, or memory has room again.
     wake_signal: Notify,
     is_closing: AtomicBool,
+}
+
+/// Runs RSA signing on blocking threads: one permit per core, plus a few spare ones.
+struct SigningPool(Arc<Semaphore>);
+
+impl SigningPool {
+    fn new() -> Self {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        SigningPool(Arc::new(Semaphore::new(cores + SPARE_SIGNING_PERMITS)))
+    }
+
+    /// `None`: the runtime is shutting down.
+    async fn run<T: Send + 'static>(&self, sign: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
+        let signing = spawn_blocking(move || {
+            let signed = sign();
+            // Released here, so that the next signature does not wait until this task is polled again.
+            drop(permit);
+            signed
+        });
+        signing.await.ok()
+    }
 }
 
 /// A leased callback in memory.
@@ -385,16 +414,4 @@ fn duration_until(due: Timestamp, now: Timestamp) -> Duration {
 fn destination_name(project: ProjectId, url: &CallbackUrl) -> String {
     let scheme = if url.is_https() { "https" } else { "http" };
     format!("{project} {scheme}://{}", url.authority())
-}
-
-impl fmt::Debug for Courier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Courier").field("metrics", &self.metrics()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for CourierDependencies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CourierParts").field("limits", &self.limits).finish_non_exhaustive()
-    }
 }

@@ -1,7 +1,5 @@
 //! Console accounts, memberships, sessions and one-time links.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -14,14 +12,9 @@ use ringtrue_domain::{
 use super::{StoreError, TokenHash};
 
 /// A salted password hash with its cost parameters.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("PasswordHash(…)")]
 pub struct PasswordHash(pub String);
-
-impl fmt::Debug for PasswordHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PasswordHash(…)")
-    }
-}
 
 /// An account with its login data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +214,11 @@ pub trait AccountStore: Send + Sync {
     -> Result<AccountChangeOutcome, StoreError>;
 
     async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError>;
+}
 
+/// Invitations to workspaces, and members.
+#[async_trait]
+pub trait MemberStore: Send + Sync {
     /// Stores an invitation, unless the workspace already has `limit` members and pending invitations.
     async fn create_invitation(
         &self,
@@ -289,7 +286,11 @@ pub trait AccountStore: Send + Sync {
         workspace: WorkspaceId,
         page: PageRequest,
     ) -> Result<Page<(Account, Role)>, StoreError>;
+}
 
+/// Sign-in: one-time links, throttling of logins, sessions.
+#[async_trait]
+pub trait SessionStore: Send + Sync {
     /// Stores a link, and voids earlier links of the account. `false`: the account is disabled or does not exist, and
     /// nothing was written.
     async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError>;
@@ -308,7 +309,8 @@ pub trait AccountStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 
     /// Counts an attempt as failed before the password is verified, by the rules of
-    /// [`login_throttle`](ringtrue_domain::login_throttle). `Some`: the longest delay; nothing was counted.
+    /// [`login_throttle`](ringtrue_domain::login_throttle). Returns `Some` with the longest delay if the login is
+    /// throttled; the attempt is then not counted.
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
     /// Begins a session after a successful login, and undoes the count of the attempt. `false`: the account was

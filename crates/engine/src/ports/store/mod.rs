@@ -13,28 +13,29 @@ mod callbacks;
 mod checks;
 mod control_plane;
 mod deployment;
-mod idempotency;
-mod privacy;
-mod redirect_sessions;
 mod request_log;
 mod tenants;
-mod usage;
 
 use std::time::Duration;
 
 pub use accounts::{
     AcceptOutcome, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, InviteOutcome, LinkPurpose,
-    LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome, NewOneTimeLink, NewSession, OneTimeLink,
-    PasswordChange, PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionSummary,
+    LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome, MemberStore, NewOneTimeLink, NewSession,
+    OneTimeLink, PasswordChange, PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
+    SessionSummary,
 };
-pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
+pub use activity::{
+    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, UsageDelta, UsageFilter, UsageGrouping, UsageRow,
+    UsageStore, WaitingCallbacks,
+};
 pub use callbacks::{
     AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, LeasedCallback,
     MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
 };
 pub use checks::{
-    CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, CreateCheckOutcome, Expectation, MarkedPending,
-    NewCallback, NewCheck,
+    BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState, CreateCheckOutcome,
+    DeferredErasure, ErasureCounts, Expectation, MarkedPending, NewCallback, NewCheck, PrivacyStore, RedirectSession,
+    RedirectSessionRecord, RedirectSessionStore, SealedVerdict, TokenHash,
 };
 pub use control_plane::{
     ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, InvalidKeyPurpose, KeyId, KeyPurpose, KeyStore,
@@ -44,20 +45,14 @@ pub use deployment::{
     AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, HeartbeatResult, HousekeepingStore, LastSeenDatabase,
     NodeId, NodeStore,
 };
-pub use idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse};
-pub use privacy::{DeferredErasure, ErasureCounts, PrivacyStore};
-pub use redirect_sessions::{
-    BeginRedirect, ConsumedState, RedirectSession, RedirectSessionRecord, RedirectSessionStore, SealedVerdict,
-    TokenHash,
-};
 pub use request_log::{
     Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass,
 };
 pub use tenants::{
-    CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore, DeleteCredentialOutcome,
-    ProjectStore, UpdateProjectOutcome, WorkspaceStore,
+    ClaimOutcome, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
+    DeleteCredentialOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, ProjectStore,
+    UpdateProjectOutcome, WorkspaceStore,
 };
-pub use usage::{UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
 /// All stores of a deployment.
 pub trait Store:
@@ -77,6 +72,8 @@ pub trait Store:
     + CallbackStore
     + PrivacyStore
     + AccountStore
+    + MemberStore
+    + SessionStore
     + ActivityStore
     + RequestLogStore
 {

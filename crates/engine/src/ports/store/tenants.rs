@@ -1,4 +1,6 @@
-//! Workspaces, projects and credentials.
+//! Workspaces, projects and credentials, and the idempotency keys of their requests.
+//!
+//! An idempotency key is claimed by a lease, and completed with the response of its request.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,8 +10,9 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
 };
+use uuid::Uuid;
 
-use super::{IdempotentResponse, StoreError, TenantLookup};
+use super::{StoreError, TenantLookup};
 
 #[async_trait]
 pub trait WorkspaceStore: Send + Sync {
@@ -151,4 +154,49 @@ pub trait CredentialStore: Send + Sync {
 
     /// Records the last use of credentials, without a new control plane version.
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;
+}
+
+/// A request's claim of its idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyClaim {
+    /// The project or workspace that the key belongs to.
+    pub tenant: Uuid,
+    pub key_digest: [u8; 32],
+    /// Digest of method, path and body.
+    pub fingerprint: [u8; 32],
+    /// Identifies the claim, so that only its holder can complete or release it.
+    pub claim_id: Uuid,
+    pub now: Timestamp,
+    /// After this time another request may take over the claim.
+    pub lease_until: Timestamp,
+    /// After this time the idempotency key can be used for another request.
+    pub expires_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    Claimed,
+    /// The first request with this key is still running.
+    InProgress,
+    /// The key belongs to a request with another fingerprint.
+    KeyReused,
+    /// The sealed response of the first request.
+    Completed(Vec<u8>),
+}
+
+/// The response of a request, stored in the transaction of its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotentResponse {
+    pub tenant: Uuid,
+    pub key_digest: [u8; 32],
+    pub claim_id: Uuid,
+    pub sealed_response: Vec<u8>,
+}
+
+#[async_trait]
+pub trait IdempotencyStore: Send + Sync {
+    async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError>;
+
+    /// Releases the key after a request without changes, unless the claim was taken over.
+    async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
 }

@@ -46,7 +46,7 @@ impl Scenario {
                 ModelVerdict::Match(matched)
             }
             AnyVerdict::Device(OperatorVerdict::Number(found)) => {
-                let found = self.process().run(async |engine| engine.open_number(*id, &found));
+                let found = self.process().run(async |engine| engine.checks.open_number(*id, &found));
                 if found.as_ref() == Some(number) { ModelVerdict::OwnNumber } else { ModelVerdict::AnotherNumber }
             }
             AnyVerdict::Sim(_) => panic!("no SIM Swap checks are created"),
@@ -62,7 +62,7 @@ impl Scenario {
         match self.process().run(async |engine| engine.store().find_callback(project, id).await).unwrap() {
             TenantLookup::Found(record) => Some(record),
             TenantLookup::NotFound => None,
-            TenantLookup::OtherTenant => panic!("{model:?} belongs to someone else"),
+            TenantLookup::OtherTenant => panic!("{model:?} belongs to another tenant"),
         }
     }
 }

@@ -95,7 +95,8 @@ impl Scenario {
             callback_url: host.map(Receivers::url),
         };
         let project = self.project.clone();
-        let created = self.process().run(async |engine| engine.create_reverse_sms(&project, request, None).await);
+        let created =
+            self.process().run(async |engine| engine.checks.create_reverse_sms(&project, request, None).await);
         self.models.push(ModelCheck::new(created.unwrap(), number, host.is_some()));
     }
 
@@ -117,14 +118,14 @@ impl Scenario {
 
     fn deliver_unmatched_sms(&mut self, sms: InboundSms) {
         self.log_step("deliver an unmatched SMS");
-        let outcome = self.process().run(async |engine| engine.receive(sms).await).unwrap();
+        let outcome = self.process().run(async |engine| engine.checks.receive(sms).await).unwrap();
         assert_ne!(outcome, SmsOutcome::Concluded);
     }
 
     fn deliver_unattributed_sms(&mut self, index: usize, sms: InboundSms) {
         self.log_step(&format!("deliver an SMS to check {index}, sender withheld"));
         let end = self.models[index].expected_conclusion(CheckOutcome::Error(ErrorCode::InternalError), self.now());
-        let outcome = self.process().run(async |engine| engine.receive(sms).await).unwrap();
+        let outcome = self.process().run(async |engine| engine.checks.receive(sms).await).unwrap();
         let is_due =
             end.is_some_and(|end| matches!(end.state, Lifecycle::Concluded { outcome: CheckOutcome::Error(_), .. }));
         assert_eq!(outcome, if is_due { SmsOutcome::Concluded } else { SmsOutcome::TooLate });
@@ -134,7 +135,7 @@ impl Scenario {
     fn deliver_sms_with_code(&mut self, index: usize, from: &Msisdn, sms: InboundSms) {
         self.log_step(&format!("deliver an SMS to check {index} from {}", from.as_str()));
         let end = self.models[index].expected_conclusion_by_sms(from, self.now());
-        let outcome = self.process().run(async |engine| engine.receive(sms).await).unwrap();
+        let outcome = self.process().run(async |engine| engine.checks.receive(sms).await).unwrap();
         let is_due = end.is_some_and(|end| end.is_completed());
         assert_eq!(outcome, if is_due { SmsOutcome::Concluded } else { SmsOutcome::TooLate });
         self.record_conclusion(index, end);
@@ -145,8 +146,8 @@ impl Scenario {
         self.log_step(&format!("deliver an SMS to check {index} from {} three times during a sweep", from.as_str()));
         let end = self.models[index].expected_conclusion_by_sms(from, self.now());
         let outcomes = self.process().run(async |engine| {
-            let [one, two, three] = [sms.clone(), sms.clone(), sms].map(|sms| engine.receive(sms));
-            let (swept, one, two, three) = tokio::join!(engine.sweep(), one, two, three);
+            let [one, two, three] = [sms.clone(), sms.clone(), sms].map(|sms| engine.checks.receive(sms));
+            let (swept, one, two, three) = tokio::join!(engine.checks.sweep(), one, two, three);
             swept.unwrap();
             [one.unwrap(), two.unwrap(), three.unwrap()]
         });
@@ -187,7 +188,7 @@ impl Scenario {
 
     fn sweep(&mut self) {
         self.log_step("sweep");
-        self.process().run(async |engine| engine.sweep().await).unwrap();
+        self.process().run(async |engine| engine.checks.sweep().await).unwrap();
         self.expire_overdue_checks();
         self.process().run_until_idle();
     }
@@ -230,9 +231,9 @@ impl Scenario {
         let (project, ModelCheck { id, product, .. }) = (self.project.id, self.models[index].clone());
         let is_open = self.process().run(async |engine| match product {
             Product::ReverseSms => {
-                matches!(engine.reverse_sms_check(project, id).await.unwrap().state, Lifecycle::Open(_))
+                matches!(engine.checks.reverse_sms_check(project, id).await.unwrap().state, Lifecycle::Open(_))
             }
-            _ => matches!(engine.silent_check(project, product, id).await.unwrap().state, Lifecycle::Open(_)),
+            _ => matches!(engine.silent.silent_check(project, product, id).await.unwrap().state, Lifecycle::Open(_)),
         });
         assert_eq!(is_open, self.models[index].end.is_none());
         self.process().run_until_idle();
@@ -247,7 +248,7 @@ impl Scenario {
                 let model = self.models[index].clone();
                 let sms = model.sms(&model.number, now);
                 let end = model.expected_conclusion_by_sms(&model.number, now);
-                self.process().poll_partially(polls, async |engine| engine.receive(sms).await);
+                self.process().poll_partially(polls, async |engine| engine.checks.receive(sms).await);
                 self.restart();
                 let found = self.state_of(&model);
                 if !matches!(found, Lifecycle::Open(_)) {

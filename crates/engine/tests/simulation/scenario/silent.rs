@@ -78,7 +78,7 @@ impl Scenario {
             ..CreateSilent::default()
         };
         let project = self.project.clone();
-        let create = async |engine: &Engine| engine.create_silent(&project, product, request, None).await;
+        let create = async |engine: &Engine| engine.silent.create_silent(&project, product, request, None).await;
         let created = self.process().run(create).unwrap();
         self.models.push(ModelCheck::silent(created, number, host.is_some()));
     }
@@ -96,7 +96,7 @@ impl Scenario {
             sim: None,
             address: DEVICE.into(),
         };
-        let step = self.process().run(async |engine| engine.open_device_url(request).await).unwrap();
+        let step = self.process().run(async |engine| engine.silent.open_device_url(request).await).unwrap();
         match (expected_failure, operator_error, step) {
             (Some(expected_failure), _, NextStep::Finish(end)) => assert_eq!(failure_of(&end), Some(expected_failure)),
             (None, Some(code), NextStep::Finish(end)) => {
@@ -140,12 +140,12 @@ impl Scenario {
             query: &[],
             headers: &[],
         };
-        let result = self.process().run(async |engine| engine.handle_authorization_response(back).await);
+        let result = self.process().run(async |engine| engine.silent.handle_authorization_response(back).await);
         match (expected_failure, result) {
             (Some(expected_failure), Ok(end)) => assert_eq!(failure_of(&end), Some(expected_failure)),
             (None, Err(RedirectError::InvalidState)) => assert!(!is_valid),
             (None, Ok(end)) => {
-                assert!(is_valid, "a void state was accepted");
+                assert!(is_valid, "an invalid state was accepted");
                 assert_eq!(failure_of(&end), operator_error.map(RedirectFailure::Failed));
                 let device = self.models[index].device_mut();
                 device.is_redirected = false;
@@ -183,8 +183,8 @@ impl Scenario {
         let expected = self.expected_redemption(index, &code);
         let (project, ModelCheck { id, product, .. }) = (self.project.id, &self.models[index]);
         let results = self.process().run(async |engine| {
-            let [one, two, three] = [(); 3].map(|()| engine.redeem(project, *product, *id, &code));
-            let (swept, one, two, three) = tokio::join!(engine.sweep(), one, two, three);
+            let [one, two, three] = [(); 3].map(|()| engine.silent.redeem(project, *product, *id, &code));
+            let (swept, one, two, three) = tokio::join!(engine.checks.sweep(), one, two, three);
             swept.unwrap();
             [one, two, three]
         });
@@ -208,8 +208,9 @@ impl Scenario {
         self.log_step(&format!("crash while a code of check {index} is redeemed, right: {is_right}"));
         let before = self.models[index].clone();
         let project = self.project.id;
-        self.process()
-            .poll_partially(polls, async |engine| engine.redeem(project, before.product, before.id, &code).await);
+        self.process().poll_partially(polls, async |engine| {
+            engine.silent.redeem(project, before.product, before.id, &code).await
+        });
         self.restart();
         // The database shows the actual progress; the model must allow it.
         let expected = self.expected_redemption(index, &code);
@@ -259,7 +260,7 @@ impl Scenario {
 
     fn redeem(&self, index: usize, code: &str) -> RedemptionResult {
         let (project, ModelCheck { id, product, .. }) = (self.project.id, &self.models[index]);
-        match self.process().run(async |engine| engine.redeem(project, *product, *id, code).await) {
+        match self.process().run(async |engine| engine.silent.redeem(project, *product, *id, code).await) {
             Ok(check) => {
                 assert_eq!(check.status(), CheckStatus::Completed);
                 RedemptionResult::Revealed

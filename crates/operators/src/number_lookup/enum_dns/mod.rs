@@ -6,39 +6,50 @@
 //!
 //! It does not use a resolver: resolvers hide records that come with REFUSED, and the servers are configured anyway.
 //! Results are cached by the engine.
+//!
+//! UDP responses can be forged by guessing. Every query uses a new connected socket (random port, no other source), a
+//! random id and random letter case. Mismatched datagrams are ignored; many of them indicate guessing and cause a
+//! switch to TCP, which cannot be forged off-path.
 
 mod config;
-mod message;
-mod naptr_record;
-mod naptr_selection;
-mod number_uri;
-mod transport;
+mod naptr;
 
 use std::{
-    fmt, io,
-    net::{IpAddr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
+use hickory_resolver::proto::{
+    ProtoError,
+    op::{Edns, Header, Message, MessageType, OpCode, Query as Question, ResponseCode},
+    rr::{DNSClass, Name, RecordType},
+    serialize::binary::{BinDecodable, BinDecoder, DecodeError},
+};
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, UdpSocket},
+    time::timeout,
+};
 
-use super::guard::{SourceError, SourceGuard};
+use super::{SourceError, SourceGuard};
 use crate::{
     breaker::CallOutcome,
-    outbound::{Resolver, SystemResolver},
+    client::{Resolver, SystemResolver},
 };
 pub use config::{CodeTable, EnumConfig, EnumConfigError, InvalidNameServer, NameServer, RecordRules};
-pub use message::{EnumAnswer, EnumQuery, ReplyMatch};
-pub use naptr_record::NaptrRecord;
-pub use naptr_selection::EnumDecision;
+pub use naptr::{EnumDecision, NaptrRecord};
 
 /// ENUM lookup source.
+#[derive(derive_more::Debug)]
+#[debug("EnumDns({})", config.name)]
 pub struct EnumDns {
     config: EnumConfig,
     resolver: Arc<dyn Resolver>,
@@ -114,7 +125,7 @@ impl EnumDns {
         let Some(query) = EnumQuery::new(number, suffix, &*self.entropy, *randomize_case, edns) else {
             return EnumDecision::Final(Err(LookupError::InvalidResponse));
         };
-        match transport::send_query(address, &query, *timeout).await {
+        match send_query(address, &query, *timeout).await {
             Ok(answer) => rules.evaluate(&answer, number),
             Err(error) => EnumDecision::TryNextServer(error),
         }
@@ -160,8 +171,205 @@ impl LookupSource for EnumDns {
     }
 }
 
-impl fmt::Debug for EnumDns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnumDns").field("name", &self.config.name).finish_non_exhaustive()
+/// Larger than the payload that the query advertises.
+const MAX_DATAGRAM_BYTES: usize = 4 * 1_024;
+/// The records of a number take a few hundred bytes.
+const MAX_TCP_MESSAGE_BYTES: u16 = 16 * 1_024;
+/// Mismatched datagrams tolerated before the switch to TCP.
+const MAX_STRAY_DATAGRAMS: usize = 8;
+
+/// Queries one server over UDP, and if necessary over TCP; the timeout applies to each.
+async fn send_query(server: SocketAddr, query: &EnumQuery, query_timeout: Duration) -> Result<EnumAnswer, LookupError> {
+    let udp_result = timeout(query_timeout, query_udp(server, query)).await.map_err(|_| LookupError::Timeout)?;
+    match udp_result.map_err(|_| LookupError::Unreachable)? {
+        Some(answer) => Ok(answer),
+        None => timeout(query_timeout, query_tcp(server, query)).await.map_err(|_| LookupError::Timeout)?,
     }
+}
+
+/// `None`: repeat over TCP.
+async fn query_udp(server: SocketAddr, query: &EnumQuery) -> io::Result<Option<EnumAnswer>> {
+    let local_address = match server {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((local_address, 0)).await?;
+    socket.connect(server).await?;
+    socket.send(query.wire()).await?;
+    let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
+    for _ in 0..MAX_STRAY_DATAGRAMS {
+        let length = socket.recv(&mut datagram).await?;
+        match query.match_reply(&datagram[..length]) {
+            ReplyMatch::Answer(answer) => return Ok(answer.case_matches.then_some(answer)),
+            ReplyMatch::Truncated => return Ok(None),
+            ReplyMatch::Unrelated => {}
+        }
+    }
+    Ok(None)
+}
+
+async fn query_tcp(server: SocketAddr, query: &EnumQuery) -> Result<EnumAnswer, LookupError> {
+    let message = async {
+        let mut stream = TcpStream::connect(server).await?;
+        let length = u16::try_from(query.wire().len()).map_err(io::Error::other)?;
+        stream.write_all(&[&length.to_be_bytes(), query.wire()].concat()).await?;
+        let length = stream.read_u16().await?;
+        let mut message = vec![0; length.min(MAX_TCP_MESSAGE_BYTES).into()];
+        stream.read_exact(&mut message).await?;
+        Ok::<_, io::Error>(message)
+    };
+    match query.match_reply(&message.await.map_err(|_| LookupError::Unreachable)?) {
+        // The case does not matter over TCP.
+        ReplyMatch::Answer(answer) => Ok(answer),
+        ReplyMatch::Truncated | ReplyMatch::Unrelated => Err(LookupError::InvalidResponse),
+    }
+}
+
+/// Avoids IP fragmentation.
+const EDNS_PAYLOAD_BYTES: u16 = 1_232;
+
+/// A query for one number. Masked: the name is the number.
+#[derive(derive_more::Debug)]
+#[debug("EnumQuery({} bytes)", wire.len())]
+pub struct EnumQuery {
+    id: u16,
+    name: Name,
+    wire: Vec<u8>,
+}
+
+/// Relation of a received message to a query.
+#[derive(Debug)]
+pub enum ReplyMatch {
+    Unrelated,
+    Truncated,
+    Answer(EnumAnswer),
+}
+
+/// Masked: records contain numbers.
+#[derive(derive_more::Debug)]
+#[debug("EnumAnswer({code}, {} records)", records.len())]
+pub struct EnumAnswer {
+    pub code: ResponseCode,
+    pub records: Vec<NaptrRecord>,
+    pub has_unreadable_records: bool,
+    /// Preserves the letter case of the query. If not, the server normalises case, or the reply is forged.
+    pub case_matches: bool,
+}
+
+impl EnumQuery {
+    /// `None`: the suffix is too long; the configuration rules that out.
+    pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, randomize_case: bool, edns: bool) -> Option<Self> {
+        let id = u16::from_be_bytes(entropy.bytes());
+        let suffix = if randomize_case { with_random_case(suffix, entropy) } else { suffix.to_owned() };
+        let reversed: String = number.digits().chars().rev().flat_map(|digit| [digit, '.']).collect();
+        let name = Name::from_ascii(format!("{reversed}{suffix}.")).ok()?;
+        let wire = encode_query(id, &name, edns).ok()?;
+        Some(EnumQuery { id, name, wire })
+    }
+
+    pub fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+
+    /// Decodes a message from the queried server.
+    pub fn match_reply(&self, message: &[u8]) -> ReplyMatch {
+        let mut decoder = BinDecoder::new(message);
+        let Ok(header) = Header::read(&mut decoder) else { return ReplyMatch::Unrelated };
+        let metadata = header.metadata;
+        let is_response = metadata.id == self.id
+            && metadata.message_type == MessageType::Response
+            && metadata.op_code == OpCode::Query;
+        if !is_response {
+            return ReplyMatch::Unrelated;
+        }
+        match header.counts.queries {
+            // Some servers truncate everything; the TCP reply is checked again.
+            0 if metadata.truncation => return ReplyMatch::Truncated,
+            // A server that cannot parse the question may omit it.
+            0 if header.counts.answers == 0 && !concerns_name(metadata.response_code) => {
+                return ReplyMatch::Answer(EnumAnswer::new(metadata.response_code, true));
+            }
+            1 => {}
+            _ => return ReplyMatch::Unrelated,
+        }
+        let Ok(question) = Question::read(&mut decoder) else { return ReplyMatch::Unrelated };
+        let is_ours = question.query_type == RecordType::NAPTR
+            && question.query_class == DNSClass::IN
+            && question.name == self.name;
+        if !is_ours {
+            return ReplyMatch::Unrelated;
+        }
+        if metadata.truncation {
+            return ReplyMatch::Truncated;
+        }
+        let mut answer = EnumAnswer::new(metadata.response_code, question.name.eq_case(&self.name));
+        let read_result = self.read_records(&mut decoder, header.counts.answers, &mut answer);
+        answer.has_unreadable_records |= read_result.is_err();
+        ReplyMatch::Answer(answer)
+    }
+
+    /// Reads the records of the queried name and of its CNAME targets, one by one: hickory rejects a whole message
+    /// because of one malformed record.
+    fn read_records(
+        &self,
+        decoder: &mut BinDecoder<'_>,
+        count: u16,
+        answer: &mut EnumAnswer,
+    ) -> Result<(), DecodeError> {
+        let mut owner_name = self.name.clone();
+        for _ in 0..count {
+            let owner = Name::read(decoder)?;
+            let kind = RecordType::from(decoder.read_u16()?.unverified());
+            let class = decoder.read_u16()?.unverified();
+            decoder.read_u32()?;
+            let length = decoder.read_u16()?.unverified();
+            let start = u16::try_from(decoder.index()).map_err(|_| DecodeError::InsufficientBytes)?;
+            let data = decoder.read_slice(length.into())?.unverified();
+            if owner != owner_name || class != u16::from(DNSClass::IN) {
+                continue;
+            }
+            match kind {
+                RecordType::CNAME => owner_name = Name::read(&mut decoder.clone(start))?,
+                RecordType::NAPTR => match NaptrRecord::parse(data) {
+                    Some(record) => answer.records.push(record),
+                    None => answer.has_unreadable_records = true,
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EnumAnswer {
+    fn new(code: ResponseCode, case_matches: bool) -> Self {
+        EnumAnswer { code, records: vec![], has_unreadable_records: false, case_matches }
+    }
+}
+
+/// Whether a code concerns the queried name, not only the server.
+fn concerns_name(code: ResponseCode) -> bool {
+    matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
+}
+
+fn encode_query(id: u16, name: &Name, edns: bool) -> Result<Vec<u8>, ProtoError> {
+    let mut message = Message::new(id, MessageType::Query, OpCode::Query);
+    message.metadata.recursion_desired = true;
+    message.add_query(Question::query(name.clone(), RecordType::NAPTR));
+    if edns {
+        let mut edns = Edns::new();
+        edns.set_max_payload(EDNS_PAYLOAD_BYTES);
+        message.set_edns(edns);
+    }
+    message.to_vec()
+}
+
+fn with_random_case(text: &str, entropy: &dyn Entropy) -> String {
+    let mut random_bytes = vec![0; text.len()];
+    entropy.fill(&mut random_bytes);
+    let set_case = |(letter, random_byte): (char, u8)| match random_byte & 1 {
+        0 => letter.to_ascii_lowercase(),
+        _ => letter.to_ascii_uppercase(),
+    };
+    text.chars().zip(random_bytes).map(set_case).collect()
 }

@@ -4,35 +4,27 @@
 //! phone that is switched off still has a subscriber. An undetermined result is an error, so that the next source is
 //! queried.
 
-mod generic;
-mod hlr_lookups;
-mod infobip;
-mod twilio;
-mod vonage;
+mod vendors;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use super::{
-    KnownNetworks,
-    guard::{SourceError, SourceGuard},
-    known_networks::is_zero_plmn,
-    lookup_client::{LookupClient, LookupRequest, LookupResponse, scalar_text},
+    KnownNetworks, LookupClient, LookupRequest, LookupResponse, SourceError, SourceGuard, is_zero_plmn, scalar_text,
 };
 use crate::{
     breaker::{BreakerSettings, CallOutcome},
     client::Client,
 };
-pub use generic::{GenericJson, NetworkPointers};
-pub use hlr_lookups::{HlrLookupKind, HlrLookups};
-pub use infobip::{Infobip, InfobipCredentials};
-pub use twilio::Twilio;
-pub use vonage::VonageInsights;
+pub use vendors::{
+    GenericJson, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials, NetworkPointers, Twilio, VonageInsights,
+};
 
 #[derive(Clone, Debug)]
 pub struct HlrConfig {
@@ -54,7 +46,9 @@ impl HlrConfig {
     }
 }
 
-#[derive(Clone, Debug)]
+/// Named as in the configuration.
+#[derive(Clone, Debug, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum HlrDriver {
     Infobip(Infobip),
     HlrLookups(HlrLookups),
@@ -100,6 +94,10 @@ struct SigningContext<'a> {
 }
 
 impl HlrDriver {
+    pub fn as_str(&self) -> &'static str {
+        self.into()
+    }
+
     fn vendor(&self) -> &(dyn HlrVendor + Send + Sync) {
         match self {
             HlrDriver::Infobip(vendor) => vendor,
@@ -109,20 +107,11 @@ impl HlrDriver {
             HlrDriver::GenericJson(vendor) => vendor,
         }
     }
-
-    /// Name in the configuration.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            HlrDriver::Infobip(_) => "infobip",
-            HlrDriver::HlrLookups(_) => "hlr_lookups",
-            HlrDriver::Twilio(_) => "twilio",
-            HlrDriver::VonageIdentityInsights(_) => "vonage_identity_insights",
-            HlrDriver::GenericJson(_) => "generic_json",
-        }
-    }
 }
 
 /// HTTP lookup source.
+#[derive(derive_more::Debug)]
+#[debug("HttpHlr({}, {})", config.name, config.driver.as_str())]
 pub struct HttpHlr {
     config: HlrConfig,
     client: LookupClient,
@@ -163,13 +152,6 @@ impl LookupSource for HttpHlr {
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
         self.guard.run(self.look_up(number)).await
-    }
-}
-
-impl fmt::Debug for HttpHlr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let driver = self.config.driver.as_str();
-        f.debug_struct("HttpHlr").field("name", &self.config.name).field("driver", &driver).finish_non_exhaustive()
     }
 }
 

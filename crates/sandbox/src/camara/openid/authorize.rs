@@ -6,14 +6,14 @@
 use http::StatusCode;
 use url::Url;
 
-use super::{OAuthError, OAuthErrorCode, request_object, subject};
+use super::{consume_jti, token::parse_phone_hint, verify_assertion};
 use crate::camara::{
-    EndpointFault, OAuthClient, OperatorState,
-    http::{HttpResponse, OAuthParameters, Request, redirect_response, text_response},
-    scope::{Scope, Scopes},
-    sealer::SealedKind,
+    Endpoint, EndpointFault, OAuthClient, OperatorState,
+    client::{Scope, Scopes},
+    jose::Jws,
+    message::{HttpResponse, OAuthError, OAuthErrorCode, OAuthParameters, Request, redirect_response, text_response},
     sim::{PhoneNumber, Recognition},
-    store::{AuthenticationMethod, Authorization, Grant, Subject},
+    store::{AuthenticationMethod, Authorization, Grant, SealedKind, Subject},
 };
 
 /// In seconds.
@@ -85,7 +85,7 @@ fn parse_request_object(
             "request_uri is not supported; use request",
         ));
     }
-    query.get("request").map(|object| request_object::verify_request_object(state, client, object, query)).transpose()
+    query.get("request").map(|object| verify_request_object(state, client, object, query)).transpose()
 }
 
 fn authorize_device(
@@ -169,9 +169,7 @@ fn parse_code_challenge(parameters: &OAuthParameters) -> Result<Option<String>, 
 /// Simulates the recognition of a device by its mobile network.
 fn resolve_sim(state: &OperatorState, parameters: &OAuthParameters) -> Result<PhoneNumber, OAuthError> {
     match parameters.get("login_hint") {
-        Some(hint) => {
-            subject::parse_phone_hint(hint).ok_or(invalid("login_hint must be a phone number, with or without tel:"))
-        }
+        Some(hint) => parse_phone_hint(hint).ok_or(invalid("login_hint must be a phone number, with or without tel:")),
         None => state.config.default_sim.clone().ok_or_else(not_recognised),
     }
 }
@@ -182,4 +180,33 @@ fn not_recognised() -> OAuthError {
 
 fn invalid(description: &'static str) -> OAuthError {
     OAuthError::new(OAuthErrorCode::InvalidRequest, description)
+}
+
+/// Parameters that the query must repeat with the same values.
+const DUPLICATED_PARAMETERS: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
+
+/// Verifies a signed authorization request (RFC 9101). Returns its parameters; all others are ignored.
+fn verify_request_object(
+    state: &OperatorState,
+    client: &OAuthClient,
+    object: &str,
+    query: &OAuthParameters,
+) -> Result<OAuthParameters, OAuthError> {
+    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequestObject, description);
+    let token = Jws::parse(object).ok_or(invalid("the request object is not a JWS"))?;
+    let audiences = [state.url(Endpoint::Authorize), state.issuer.clone()];
+    let claims = verify_assertion(state, client, token, &audiences).map_err(invalid)?;
+    if !claims.contains_key("iat") {
+        return Err(invalid("iat is missing"));
+    }
+    // With `sub` it could be replayed as a client assertion.
+    if ["sub", "request", "request_uri"].iter().any(|name| claims.contains_key(*name)) {
+        return Err(invalid("sub, request and request_uri are not allowed in a request object"));
+    }
+    consume_jti(state, client, &claims).map_err(invalid)?;
+    let parameters = OAuthParameters::from(claims);
+    let are_equal = DUPLICATED_PARAMETERS
+        .iter()
+        .all(|name| parameters.get(name).is_some() && parameters.get(name) == query.get(name));
+    if are_equal { Ok(parameters) } else { Err(invalid("the query parameters differ from the request object")) }
 }

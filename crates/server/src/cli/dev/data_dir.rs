@@ -8,9 +8,10 @@ use std::{
 };
 
 use ringtrue_engine::{keys::MasterKey, ports::Entropy};
+use tempfile::NamedTempFile;
 
-use super::{CliError, DemoWorkspace};
-use crate::config::read_master_key;
+use super::demo_workspace::DemoWorkspace;
+use crate::{cli::error::CliError, config::read_master_key};
 
 const DATABASE_FILE: &str = "ringtrue.db";
 const MASTER_KEY_FILE: &str = "master.key";
@@ -45,7 +46,7 @@ impl DataDir {
         }
     }
 
-    /// Returns the database path, the master key and the base URL of a `ringtrue dev`, running or not.
+    /// Returns the database path, the master key and the base URL of `ringtrue dev`, running or not.
     pub(super) fn open_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
         let database = path.join(DATABASE_FILE);
         if !exists(&database)? {
@@ -110,19 +111,13 @@ impl DataDir {
     /// Writes a file with mode 0600 atomically.
     fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, CliError> {
         let path = self.path.join(name);
-        let draft = self.path.join(format!(".{name}.draft"));
         let write = || {
-            // A draft left by a crash may have other permissions.
-            match fs::remove_file(&draft) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
+            let mut file = NamedTempFile::new_in(&self.path)?;
             file.write_all(content)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)
+            file.as_file().sync_all()?;
+            Ok(file.persist(&path)?)
         };
-        write().map_err(|error| io_error("write", &path, &error))?;
+        write().map_err(|error: io::Error| io_error("write", &path, &error))?;
         Ok(path)
     }
 }

@@ -3,19 +3,16 @@
 use ringtrue_domain::{
     account::Email,
     audit::Actor,
-    page::PageRequest,
     product::Product,
     tenancy::{ClientId, Credential, CredentialOwner, Mode, Name, Project, ProjectId, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
     Engine,
     management::{ConfigurationPatch, IssuedCredential, ManagementActor, NewProject},
-    ports::Store,
 };
 use serde::{Deserialize, Serialize};
 
-use super::CliError;
-use crate::cli::workspace::all_workspaces;
+use crate::cli::{context::read_all_pages, error::CliError, workspace::all_workspaces};
 
 const WORKSPACE_NAME: &str = "Demo";
 const PROJECT_NAME: &str = "First project";
@@ -65,7 +62,7 @@ impl DemoWorkspace {
         let manager = ManagementActor { workspace: id, actor: Actor::Credential(client_id), request_id: None };
         let project = set_up_project(engine, &manager, project).await?;
         let admin = ADMIN_EMAIL.parse::<Email>().map_err(anyhow::Error::new)?;
-        let link = engine.create_admin_sign_in_link(&admin).await.map_err(anyhow::Error::new)?;
+        let link = engine.accounts.create_admin_sign_in_link(&admin).await.map_err(anyhow::Error::new)?;
         let console_url = format!("{base_url}{}", link.path);
         Ok(DemoWorkspace { base_url: base_url.to_owned(), workspace, project, console_url })
     }
@@ -83,9 +80,9 @@ async fn set_up_workspace(
     }
     let (id, issued) = if let Some(workspace) = find_demo_workspace(engine).await? {
         let owner = CredentialOwner::Workspace(workspace.id);
-        (workspace.id, engine.create_credential_as_operator(owner, None).await?)
+        (workspace.id, engine.management.create_credential_as_operator(owner, None).await?)
     } else {
-        let created = engine.create_workspace(parse_name(WORKSPACE_NAME)?).await?;
+        let created = engine.management.create_workspace(parse_name(WORKSPACE_NAME)?).await?;
         (created.workspace.id, created.credential)
     };
     Ok((id, WorkspaceCredential { workspace_id: id.to_string(), credential: ClientCredential::new(&issued) }))
@@ -97,7 +94,7 @@ async fn set_up_project(
     previous: Option<ProjectCredential>,
 ) -> Result<ProjectCredential, CliError> {
     let workspace = manager.workspace;
-    let projects = all_projects(engine.store(), workspace).await?;
+    let projects = read_all_pages(async |page| engine.store().list_projects(workspace, page, None).await).await?;
     if let Some(previous) = previous
         && let Ok(id) = previous.project_id.parse::<ProjectId>()
         && projects.iter().any(|project| project.id == id && !project.disabled)
@@ -106,7 +103,9 @@ async fn set_up_project(
         return Ok(previous);
     }
     let (id, issued) = match find_demo_project(&projects) {
-        Some(id) => (id, engine.create_credential_as_operator(CredentialOwner::Project(workspace, id), None).await?),
+        Some(id) => {
+            (id, engine.management.create_credential_as_operator(CredentialOwner::Project(workspace, id), None).await?)
+        }
         None => create_project(engine, manager, &projects).await?,
     };
     Ok(ProjectCredential { project_id: id.to_string(), credential: ClientCredential::new(&issued) })
@@ -117,7 +116,7 @@ fn is_valid_credential(engine: &Engine, saved: &ClientCredential, owner: Credent
     let is_valid = |credential: &Credential| {
         credential.is_active(engine.clock().now())
             && credential.owner == owner
-            && engine.is_correct_secret(credential, &saved.client_secret)
+            && engine.tokens.is_correct_secret(credential, &saved.client_secret)
     };
     engine.control_plane().credential(&saved.client_id).is_some_and(|credential| is_valid(&credential))
 }
@@ -127,22 +126,6 @@ async fn find_demo_workspace(engine: &Engine) -> Result<Option<Workspace>, CliEr
     let mut workspaces = all_workspaces(engine.store()).await?;
     workspaces.retain(|workspace| workspace.name.as_str() == WORKSPACE_NAME);
     Ok(workspaces.pop())
-}
-
-/// Reads all pages, newest project first.
-async fn all_projects(store: &dyn Store, workspace: WorkspaceId) -> Result<Vec<Project>, CliError> {
-    let mut projects = vec![];
-    let mut number = 1;
-    while let Some(request) = PageRequest::new(PageRequest::MAX_SIZE, number) {
-        let page = store.list_projects(workspace, request, None).await?;
-        let is_last = u64::from(number) >= page.total_pages();
-        projects.extend(page.items);
-        if is_last {
-            break;
-        }
-        number += 1;
-    }
-    Ok(projects)
 }
 
 /// Finds the oldest enabled sandbox project with the demo name, else the oldest enabled sandbox project.
@@ -167,7 +150,7 @@ async fn create_project(
         configuration: ConfigurationPatch::default(),
         products: Product::ALL.to_vec(),
     };
-    let created = engine.create_project(manager, manager.workspace, new, None).await?;
+    let created = engine.management.create_project(manager, manager.workspace, new, None).await?;
     Ok((created.project.id, created.credential))
 }
 

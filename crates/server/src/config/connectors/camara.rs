@@ -1,46 +1,42 @@
 //! Connectors of the kind `camara`: CAMARA APIs of an operator.
 
-use std::time::Duration;
-
 use jiff::SignedDuration;
-use ringtrue_domain::network::NetworkId;
 use ringtrue_operators::{
     camara::{
-        BreakerSettings, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SigningKey,
-        SimSwapConfig, SimSwapFlow,
+        CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SigningKey, SimSwapConfig,
+        SimSwapFlow, SimSwapOperation,
     },
     client::ClientSettings,
 };
-use url::Url;
+use serde::Deserialize;
 
 use super::{
     super::{
         ConfigError,
-        value_type::{Bool, DurationRange, Integer, ListOf, OneOf, Optional, Text, text},
+        document::Section,
+        format::{Format, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url},
+        listeners::Listeners,
     },
-    authentication::{
-        AUDIENCES, AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, read_client, read_client_authentication, read_signing_key,
-        token_text, web_url,
+    Connector,
+    client::{
+        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, SIGNING_KEY_MEMBERS, audience, read_authentication, read_breaker,
+        read_client, read_signing_key,
     },
-    section_reader::SectionReader,
-    sim_swap::{SIM_SWAP_MEMBERS, read_sim_swap},
 };
 
 #[rustfmt::skip]
-const MEMBERS: [&str; 24] = [
+const MEMBERS: [&str; 22] = [
     "kind", "networks", "issuer", "discovery_url", "authorization_endpoint", "token_endpoint", "jwks_uri",
     "backchannel_authentication_endpoint", "names_itself", "api_root", "number_verification_path",
     "request_object", "request_object_audience", "openid_scope", "purpose", "scope_style", "verify_scope",
     "device_phone_number_scope", "login_hint", "hashed_number", "pkce", "redirect_uri",
-    "breaker_failures", "breaker_open_for",
 ];
-const SCOPE_STYLES: OneOf<ScopeStyle> = OneOf(&[("space", ScopeStyle::Space), ("hash", ScopeStyle::Hash)]);
-const LOGIN_HINTS: OneOf<LoginHint> = OneOf(&[
-    ("none", LoginHint::None),
-    ("tel", LoginHint::Tel),
-    ("e164", LoginHint::E164),
-    ("ipport", LoginHint::IpPort),
-]);
+#[rustfmt::skip]
+const SIM_SWAP_MEMBERS: [&str; 6] = [
+    "sim_swap", "sim_swap_path", "sim_swap_operations", "sim_swap_retrieve_date_scope", "sim_swap_check_scope",
+    "sim_swap_assumed_days",
+];
+
 #[derive(Clone, Debug)]
 pub struct CamaraSection {
     /// The redirect URI is a placeholder unless `has_own_redirect_uri`.
@@ -49,131 +45,149 @@ pub struct CamaraSection {
     pub client: ClientSettings,
 }
 
-pub(super) fn read(reader: &mut SectionReader<'_>) -> Result<CamaraSection, ConfigError> {
-    let section = reader.section;
-    section.reject_unknown(&[&MEMBERS[..], &SIM_SWAP_MEMBERS, &AUTHENTICATION_MEMBERS, &CLIENT_MEMBERS].concat())?;
-    let networks = section.read("networks", &ListOf(network_id()))?;
+pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, ConfigError> {
+    section.reject_unknown(&[
+        &MEMBERS,
+        &SIM_SWAP_MEMBERS,
+        &AUTHENTICATION_MEMBERS,
+        &SIGNING_KEY_MEMBERS,
+        &CLIENT_MEMBERS,
+    ])?;
+    let networks = section.get("networks", list(network_id()))?;
     if networks.is_empty() {
         return Err(section.invalid("networks", "[]", "at least one network of the operator"));
     }
-    let key = read_signing_key(reader)?;
-    let redirect_uri = section.read_optional("redirect_uri", &web_url())?;
-    let placeholder =
-        Url::parse("http://localhost/").map_err(|_| section.invalid("redirect_uri", "nothing", "a URL"))?;
-    let scopes = read_scopes(reader)?;
-    let sim_swap = read_sim_swap(reader, key.as_ref())?;
-    let defaults = CamaraConfig::new(
-        section.name,
-        read_provider(reader, &scopes, sim_swap.as_ref())?,
-        section.read("api_root", &web_url())?,
-        section.read("client_id", &token_text())?,
-        read_client_authentication(reader, key.as_ref())?,
-        redirect_uri.clone().unwrap_or(placeholder),
+    let key = read_signing_key(section)?;
+    let scopes = read_scopes(section)?;
+    let sim_swap = read_sim_swap(section, key.as_ref())?;
+    let redirect_uri = section.get_opt("redirect_uri", web_url())?;
+    let api_root = section.get("api_root", web_url())?;
+    let mut config = CamaraConfig::new(
+        section.name(),
+        read_provider(section, &scopes, sim_swap.as_ref())?,
+        api_root.clone(),
+        section.get("client_id", token())?,
+        read_authentication(section, key.clone())?,
+        // Replaced when the public URL is known.
+        redirect_uri.clone().unwrap_or(api_root),
     );
-    let config = CamaraConfig {
-        networks,
-        number_verification_path: section
-            .read_optional("number_verification_path", &base_path())?
-            .unwrap_or(defaults.number_verification_path),
-        request_object: read_request_object(reader, key)?,
-        scopes,
-        login_hint: section.read_optional("login_hint", &LOGIN_HINTS)?.unwrap_or_default(),
-        sends_hashed_number: section.read_optional("hashed_number", &Bool)?.unwrap_or(false),
-        pkce: section.read_optional("pkce", &Bool)?.unwrap_or(true),
-        sim_swap,
-        breaker: read_breaker(reader)?,
-        ..defaults
-    };
-    Ok(CamaraSection { config, has_own_redirect_uri: redirect_uri.is_some(), client: read_client(reader)? })
+    config.networks = networks;
+    config.request_object = read_request_object(section, key)?;
+    config.scopes = scopes;
+    config.sim_swap = sim_swap;
+    config.breaker = read_breaker(section)?;
+    section.set("number_verification_path", base_path(), &mut config.number_verification_path)?;
+    section.set("login_hint", keyword(LOGIN_HINTS), &mut config.login_hint)?;
+    section.set("hashed_number", boolean(), &mut config.sends_hashed_number)?;
+    section.set("pkce", boolean(), &mut config.pkce)?;
+    let (has_own_redirect_uri, client) = (redirect_uri.is_some(), read_client(section)?);
+    Ok(Connector::Camara(Box::new(CamaraSection { config, has_own_redirect_uri, client })))
 }
 
 fn read_provider(
-    reader: &SectionReader<'_>,
+    section: &Section<'_>,
     scopes: &Scopes,
     sim_swap: Option<&SimSwapConfig>,
 ) -> Result<Provider, ConfigError> {
-    let section = reader.section;
-    let issuer = section.read_optional("issuer", &token_text())?;
-    if let Some(url) = section.read_optional("discovery_url", &web_url())? {
+    const AUTHORIZATION: &str = "authorization_endpoint";
+    const BACKCHANNEL: &str = "backchannel_authentication_endpoint";
+    let issuer = section.get_opt("issuer", token())?;
+    if let Some(url) = section.get_opt("discovery_url", web_url())? {
         return Ok(Provider::Discovery { url, issuer });
     }
     let Some(issuer) = issuer else {
         let allowed = format!("the issuer of the operator; or set `{}`", section.key("discovery_url"));
         return Err(section.invalid("issuer", "nothing", allowed));
     };
-    let authorization = section.read_optional("authorization_endpoint", &web_url())?;
-    let token = section.read_optional("token_endpoint", &web_url())?;
-    if authorization.is_none() && token.is_none() {
+    if !section.has(AUTHORIZATION) && !section.has("token_endpoint") {
         return Ok(Provider::Issuer(issuer));
     }
+    let endpoint = |member, is_required| {
+        if is_required { section.get(member, web_url()).map(Some) } else { section.get_opt(member, web_url()) }
+    };
     let supports_number_verification = scopes.verify.is_some() || scopes.device_phone_number.is_some();
-    let authorization = match authorization {
-        None if supports_number_verification => Some(section.read("authorization_endpoint", &web_url())?),
-        authorization => authorization,
-    };
-    let backchannel = match sim_swap.map(|sim_swap| &sim_swap.flow) {
-        Some(SimSwapFlow::Ciba) => Some(section.read("backchannel_authentication_endpoint", &web_url())?),
-        _ => section.read_optional("backchannel_authentication_endpoint", &web_url())?,
-    };
+    let uses_ciba = sim_swap.is_some_and(|sim_swap| matches!(sim_swap.flow, SimSwapFlow::Ciba));
     Ok(Provider::Endpoints(Box::new(Endpoints {
         issuer,
-        authorization,
-        token: section.read("token_endpoint", &web_url())?,
-        backchannel,
-        jwks: section.read_optional("jwks_uri", &web_url())?,
-        supports_iss_parameter: section.read_optional("names_itself", &Bool)?.unwrap_or(false),
+        authorization: endpoint(AUTHORIZATION, supports_number_verification)?,
+        token: section.get("token_endpoint", web_url())?,
+        backchannel: endpoint(BACKCHANNEL, uses_ciba)?,
+        jwks: section.get_opt("jwks_uri", web_url())?,
+        supports_iss_parameter: section.get_or("names_itself", boolean(), false)?,
     })))
 }
 
-fn read_request_object(reader: &SectionReader<'_>, key: Option<SigningKey>) -> Result<RequestObject, ConfigError> {
-    let section = reader.section;
-    if !section.read_optional("request_object", &Bool)?.unwrap_or(false) {
+fn read_request_object(section: &Section<'_>, key: Option<SigningKey>) -> Result<RequestObject, ConfigError> {
+    if !section.get_or("request_object", boolean(), false)? {
         return Ok(RequestObject::Off);
     }
-    let Some(key) = key else {
-        return Err(section.invalid("request_object", "true", "false, because no signing key is set"));
+    let missing_key = || section.invalid("request_object", "true", "false, because no signing key is set");
+    let key = key.ok_or_else(missing_key)?;
+    Ok(RequestObject::Signed { key, audience: section.get_or("request_object_audience", audience(), <_>::default())? })
+}
+
+fn read_scopes(section: &Section<'_>) -> Result<Scopes, ConfigError> {
+    let mut scopes = Scopes::default();
+    section.set("openid_scope", boolean(), &mut scopes.openid)?;
+    section.set("purpose", optional(token()), &mut scopes.purpose)?;
+    section.set("scope_style", keyword(SCOPE_STYLES), &mut scopes.style)?;
+    section.set("verify_scope", optional(token()), &mut scopes.verify)?;
+    section.set("device_phone_number_scope", optional(token()), &mut scopes.device_phone_number)?;
+    Ok(scopes)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Flow {
+    Off,
+    ClientCredentials,
+    Ciba,
+    JwtBearer,
+}
+
+/// `None`: SIM Swap is off.
+fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Option<SimSwapConfig>, ConfigError> {
+    const OPERATIONS: &str = "sim_swap_operations";
+    let flow = match section.get_or("sim_swap", variant(), Flow::Off)? {
+        Flow::Off => {
+            let set = SIM_SWAP_MEMBERS[1..].iter().find(|member| section.has(member));
+            let allowed = format!("nothing, because `{}` is \"off\"", section.key("sim_swap"));
+            return set.map_or(Ok(None), |member| Err(section.invalid(member, section.shown(member), allowed)));
+        }
+        Flow::ClientCredentials => SimSwapFlow::ClientCredentials,
+        Flow::Ciba => SimSwapFlow::Ciba,
+        Flow::JwtBearer => {
+            let allowed = "another flow, because no signing key is set";
+            SimSwapFlow::JwtBearer {
+                key: key.cloned().ok_or_else(|| section.invalid("sim_swap", "\"jwt_bearer\"", allowed))?,
+                audience: section.get_or("assertion_audience", audience(), <_>::default())?,
+            }
+        }
     };
-    let audience = section.read_optional("request_object_audience", &AUDIENCES)?.unwrap_or_default();
-    Ok(RequestObject::Signed { key, audience })
-}
-
-fn read_scopes(reader: &SectionReader<'_>) -> Result<Scopes, ConfigError> {
-    let section = reader.section;
-    let defaults = Scopes::default();
-    let read_or_default = |member, defaults| {
-        Ok::<_, ConfigError>(section.read_optional(member, &Optional(token_text()))?.unwrap_or(defaults))
-    };
-    Ok(Scopes {
-        openid: section.read_optional("openid_scope", &Bool)?.unwrap_or(defaults.openid),
-        purpose: read_or_default("purpose", defaults.purpose)?,
-        style: section.read_optional("scope_style", &SCOPE_STYLES)?.unwrap_or_default(),
-        verify: read_or_default("verify_scope", defaults.verify)?,
-        device_phone_number: read_or_default("device_phone_number_scope", defaults.device_phone_number)?,
-    })
-}
-
-pub(in crate::config) fn read_breaker(reader: &SectionReader<'_>) -> Result<BreakerSettings, ConfigError> {
-    let section = reader.section;
-    let defaults = BreakerSettings::default();
-    let open_duration =
-        section.read_optional("breaker_open_for", &DurationRange(Duration::from_secs(1)..=Duration::from_hours(1)))?;
-    Ok(BreakerSettings {
-        failure_threshold: section
-            .read_optional("breaker_failures", &Integer(1..=1_000))?
-            .unwrap_or(defaults.failure_threshold),
-        open_duration: open_duration
-            .map_or(defaults.open_duration, |span| SignedDuration::try_from(span).unwrap_or(defaults.open_duration)),
-        ..defaults
-    })
-}
-
-pub(in crate::config) fn network_id() -> Text<NetworkId> {
-    text("a network id: five or six digits, MCC and MNC")
-}
-
-pub(super) fn base_path() -> Text<String> {
-    Text {
-        allowed: "a path that begins with `/`, such as \"/number-verification/v2\"",
-        parse: |text| (text.starts_with('/') && !text.contains(['?', '#'])).then(|| text.to_owned()),
+    let mut config = SimSwapConfig::new(flow);
+    section.set("sim_swap_path", base_path(), &mut config.path)?;
+    section.set(OPERATIONS, list(keyword(SIM_SWAP_OPERATIONS)), &mut config.operations)?;
+    section.set("sim_swap_retrieve_date_scope", token(), &mut config.retrieve_date_scope)?;
+    section.set("sim_swap_check_scope", token(), &mut config.check_scope)?;
+    let days = section.get_opt("sim_swap_assumed_days", integer(1..=3_650))?;
+    config.assumed_window = days.map(|days: i64| SignedDuration::from_hours(24 * days));
+    let operations = &config.operations;
+    let is_repeated = |(position, operation)| operations[..position].contains(operation);
+    if operations.is_empty() || operations.iter().enumerate().any(is_repeated) {
+        let allowed = "\"retrieve_date\", \"check\" or both, each only once";
+        return Err(section.invalid(OPERATIONS, section.shown(OPERATIONS), allowed));
     }
+    Ok(Some(config))
+}
+
+const SCOPE_STYLES: &[(&str, ScopeStyle)] = &[("space", ScopeStyle::Space), ("hash", ScopeStyle::Hash)];
+const LOGIN_HINTS: &[(&str, LoginHint)] =
+    &[("none", LoginHint::None), ("tel", LoginHint::Tel), ("e164", LoginHint::E164), ("ipport", LoginHint::IpPort)];
+const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
+    &[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)];
+
+fn base_path() -> Format<String> {
+    string("a path that begins with `/`, such as \"/number-verification/v2\"", |text| {
+        text.starts_with('/') && !text.contains(['?', '#'])
+    })
 }

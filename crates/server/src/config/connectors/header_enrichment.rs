@@ -1,22 +1,19 @@
 //! Connectors of the kind `header_enrichment`: the operator adds the number to requests of devices.
 
-use ipnet::IpNet;
-use ringtrue_domain::tenancy::Mode;
 use ringtrue_operators::header_enrichment::{
-    Cipher, CipherKey, CipherKeyError, Encoding, HeaderEnrichmentConfig, Integrity, Iv, MsisdnLocation, NumberPattern,
-    ValueFormat,
+    Cipher, CipherKey, Encoding, HeaderEnrichmentConfig, Integrity, Iv, MsisdnLocation, ValueFormat,
 };
+use serde::Deserialize;
 use url::Url;
 
 use super::{
     super::{
-        ConfigError,
-        networks::country_code,
-        sections::ip_networks,
-        value_type::{ListOf, OneOf, Text, text},
+        ConfigError, HeaderEnrichmentSection,
+        document::{SecretFormat, Section},
+        format::{Format, country, ip_networks, keyword, list, network_id, parsed, string, text, variant},
+        listeners::Listeners,
     },
-    camara::network_id,
-    section_reader::{SecretFormat, SectionReader},
+    Connector, require_listener,
 };
 
 #[rustfmt::skip]
@@ -25,114 +22,89 @@ const MEMBERS: [&str; 15] = [
     "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "stand_ins",
 ];
 
-const VALUE_ENCODINGS: OneOf<Encoding> =
-    OneOf(&[("plain", Encoding::Plain), ("hex", Encoding::Hex), ("base64", Encoding::Base64)]);
-
-#[derive(Clone, Copy)]
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum CipherKind {
     None,
-    Gcm,
-    CbcMd5,
-    CbcSha256,
-    ShortCbcMd5,
-    ShortCbcSha256,
-    ShortCbcUnsigned,
+    Aes256Gcm,
+    Aes256CbcHmacMd5,
+    Aes256CbcHmacSha256,
+    Aes128CbcHmacMd5,
+    Aes128CbcHmacSha256,
+    Aes128CbcUnsigned,
 }
 
-const CIPHERS: OneOf<CipherKind> = OneOf(&[
-    ("none", CipherKind::None),
-    ("aes256_gcm", CipherKind::Gcm),
-    ("aes256_cbc_hmac_md5", CipherKind::CbcMd5),
-    ("aes256_cbc_hmac_sha256", CipherKind::CbcSha256),
-    ("aes128_cbc_hmac_md5", CipherKind::ShortCbcMd5),
-    ("aes128_cbc_hmac_sha256", CipherKind::ShortCbcSha256),
-    ("aes128_cbc_unsigned", CipherKind::ShortCbcUnsigned),
-]);
-
-const KEY: SecretFormat<CipherKey> =
-    SecretFormat { allowed: "a key in hexadecimal digits or in base64", parse: |text| CipherKey::parse(text).ok() };
-
 /// `base_url` is a placeholder until the listener is bound.
-pub(super) fn read(reader: &mut SectionReader<'_>, proxies: &[IpNet]) -> Result<HeaderEnrichmentConfig, ConfigError> {
-    let section = reader.section;
-    section.reject_unknown(&MEMBERS)?;
-    let name = header_name();
+pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
+    section.reject_unknown(&[&MEMBERS])?;
     let msisdn_location = MsisdnLocation {
-        header: section.read_optional("header", &name)?,
-        cookie: section.read_optional("cookie", &header_name())?,
+        header: section.get_opt("header", header_name())?,
+        cookie: section.get_opt("cookie", header_name())?,
     };
     if msisdn_location.header.is_none() && msisdn_location.cookie.is_none() {
         let allowed = format!("a header name; or set `{}`", section.key("cookie"));
         return Err(section.invalid("header", "nothing", allowed));
     }
-    let placeholder = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
-    let encoding = section.read_optional("encoding", &VALUE_ENCODINGS)?.unwrap_or_default();
-    let cipher = read_cipher(reader)?;
+    let encodings = &[("plain", Encoding::Plain), ("hex", Encoding::Hex), ("base64", Encoding::Base64)];
+    let encoding = section.get_or("encoding", keyword(encodings), Encoding::default())?;
+    let cipher = read_cipher(section)?;
     if encoding == Encoding::Plain && !matches!(cipher, Cipher::None) {
         return Err(section.invalid("encoding", "\"plain\"", "\"hex\" or \"base64\", because `cipher` is set"));
     }
-    Ok(HeaderEnrichmentConfig {
-        name: section.name.into(),
-        mode: Mode::Live,
-        networks: read_non_empty(reader, "networks", &ListOf(network_id()), "at least one network of the operator")?,
+    let networks = section.get("networks", list(network_id()))?;
+    if networks.is_empty() {
+        return Err(section.invalid("networks", "[]", "at least one network of the operator"));
+    }
+    // Headers are trusted only from these addresses, since any client can send one.
+    let egress = section.get("egress", ip_networks())?;
+    if egress.is_empty() || egress.iter().any(|range| range.prefix_len() == 0) {
+        let allowed = "the IP networks of the operator's devices or gateways";
+        return Err(section.invalid("egress", section.shown("egress"), allowed));
+    }
+    let placeholder = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
+    let word = string("1 to 100 characters", |text| (1..=100).contains(&text.len()));
+    let config = HeaderEnrichmentConfig {
+        name: section.name().into(),
+        networks,
         base_url: placeholder,
-        egress: read_egress(reader)?,
-        trusted_proxies: proxies.to_vec(),
+        egress,
+        trusted_proxies: vec![],
         msisdn_location,
         encoding,
         cipher,
-        format: read_format(reader)?,
-        placeholders: section.read_optional("stand_ins", &ListOf(word()))?.unwrap_or_default(),
-    })
+        format: read_format(section)?,
+        placeholders: section.get_or("stand_ins", list(word), vec![])?,
+    };
+    let HeaderEnrichmentSection { trusted_proxies, .. } =
+        require_listener(section, "header_enrichment.listen", listeners.header_enrichment.as_ref())?;
+    Ok(Connector::HeaderEnrichment(Box::new(HeaderEnrichmentConfig { trusted_proxies, ..config })))
 }
 
-/// Headers are trusted only from these addresses, since any client can send one.
-fn read_egress(reader: &SectionReader<'_>) -> Result<Vec<IpNet>, ConfigError> {
-    let allowed = "the IP networks of the operator's devices or gateways";
-    let egress = read_non_empty(reader, "egress", &ip_networks(), allowed)?;
-    match egress.iter().find(|range| range.prefix_len() == 0) {
-        Some(range) => Err(reader.section.invalid("egress", format!("\"{range}\""), allowed)),
-        None => Ok(egress),
-    }
-}
-
-fn read_non_empty<K, T>(
-    reader: &SectionReader<'_>,
-    member: &str,
-    value_type: &K,
-    allowed: &str,
-) -> Result<Vec<T>, ConfigError>
-where
-    K: super::super::value_type::ValueType<Output = Vec<T>>,
-{
-    let list = reader.section.read(member, value_type)?;
-    if list.is_empty() { Err(reader.section.invalid(member, "[]", allowed)) } else { Ok(list) }
-}
-
-fn read_cipher(reader: &mut SectionReader<'_>) -> Result<Cipher, ConfigError> {
-    let section = reader.section;
-    let kind = section.read_optional("cipher", &CIPHERS)?.unwrap_or(CipherKind::None);
+fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
+    const KEY: SecretFormat<CipherKey> =
+        ("a key in hexadecimal digits or in base64", |text| CipherKey::parse(text).ok());
+    let kind = section.get_or("cipher", variant(), CipherKind::None)?;
     if matches!(kind, CipherKind::None) {
         return Ok(Cipher::None);
     }
-    let key = reader.secret("key", &KEY)?;
-    let iv = section.read_optional("initialization_vector", &initialization_vector())?.map_or(Iv::Sent, Iv::Fixed);
-    let mut signing_key = || reader.secret("signing_key", &KEY);
-    let cipher: Result<Cipher, CipherKeyError> = match kind {
+    let key = section.get_secret("key", &KEY)?;
+    let signing_key = || section.get_secret("signing_key", &KEY);
+    let iv = section.get_opt("initialization_vector", initialization_vector())?.map_or(Iv::Sent, Iv::Fixed);
+    let cipher = match kind {
         CipherKind::None => Ok(Cipher::None),
-        CipherKind::Gcm => Cipher::aes256_gcm(key),
-        CipherKind::CbcMd5 => Cipher::aes256_cbc_hmac_md5(key, signing_key()?),
-        CipherKind::CbcSha256 => Cipher::aes256_cbc_hmac_sha256(key, signing_key()?),
-        CipherKind::ShortCbcMd5 => Cipher::aes128_cbc(key, iv, Integrity::HmacMd5(signing_key()?)),
-        CipherKind::ShortCbcSha256 => Cipher::aes128_cbc(key, iv, Integrity::HmacSha256(signing_key()?)),
-        CipherKind::ShortCbcUnsigned => Cipher::aes128_cbc(key, iv, Integrity::Unprotected),
+        CipherKind::Aes256Gcm => Cipher::aes256_gcm(key),
+        CipherKind::Aes256CbcHmacMd5 => Cipher::aes256_cbc_hmac_md5(key, signing_key()?),
+        CipherKind::Aes256CbcHmacSha256 => Cipher::aes256_cbc_hmac_sha256(key, signing_key()?),
+        CipherKind::Aes128CbcHmacMd5 => Cipher::aes128_cbc(key, iv, Integrity::HmacMd5(signing_key()?)),
+        CipherKind::Aes128CbcHmacSha256 => Cipher::aes128_cbc(key, iv, Integrity::HmacSha256(signing_key()?)),
+        CipherKind::Aes128CbcUnsigned => Cipher::aes128_cbc(key, iv, Integrity::Unprotected),
     };
     cipher.map_err(|error| section.invalid("cipher", error, "a cipher that fits the key"))
 }
 
-fn read_format(reader: &SectionReader<'_>) -> Result<ValueFormat, ConfigError> {
-    let section = reader.section;
-    match (section.read_optional("country", &country_code())?, section.read_optional("pattern", &pattern())?) {
+fn read_format(section: &Section<'_>) -> Result<ValueFormat, ConfigError> {
+    let pattern = parsed("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"");
+    match (section.get_opt("country", country())?, section.get_opt("pattern", pattern)?) {
         (None, None) => Ok(ValueFormat::E164Digits),
         (Some(country), None) => Ok(ValueFormat::National(country)),
         (None, Some(pattern)) => Ok(ValueFormat::Pattern(pattern)),
@@ -143,31 +115,16 @@ fn read_format(reader: &SectionReader<'_>) -> Result<ValueFormat, ConfigError> {
     }
 }
 
-fn pattern() -> Text<NumberPattern> {
-    text("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"")
+fn initialization_vector() -> Format<[u8; 16]> {
+    text("32 hexadecimal digits", |text| {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16).ok().filter(|_| is_hex).map(u128::to_be_bytes)
+    })
 }
 
-fn initialization_vector() -> Text<[u8; 16]> {
-    Text {
-        allowed: "32 hexadecimal digits",
-        parse: |text| {
-            let digits = (text.len() == 32 && text.is_ascii()).then(|| u128::from_str_radix(text, 16).ok()).flatten();
-            digits.map(u128::to_be_bytes)
-        },
-    }
-}
-
-fn header_name() -> Text<String> {
-    Text {
-        allowed: "a name of letters, digits, `-` and `_`",
-        parse: |text| {
-            let is_valid = (1..=100).contains(&text.len())
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            is_valid.then(|| text.to_owned())
-        },
-    }
-}
-
-fn word() -> Text<String> {
-    Text { allowed: "1 to 100 characters", parse: |text| (1..=100).contains(&text.len()).then(|| text.to_owned()) }
+fn header_name() -> Format<String> {
+    string("a name of letters, digits, `-` and `_`", |text| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (1..=100).contains(&text.len()) && text.bytes().all(is_allowed)
+    })
 }

@@ -1,27 +1,23 @@
 //! Connectors to operators and aggregators.
 
-pub(super) mod authentication;
-pub(super) mod camara;
+mod camara;
+pub(super) mod client;
 mod header_enrichment;
-pub(super) mod section_reader;
-mod sim_swap;
 mod smpp;
 mod sms_http;
-mod tls;
 
 use std::collections::BTreeMap;
 
 use ringtrue_domain::phone::{Country, Msisdn};
 use ringtrue_operators::{header_enrichment::HeaderEnrichmentConfig, smpp::SmppConfig, sms_http::WebhookConfig};
 
-use self::section_reader::SectionReader;
-pub use self::{camara::CamaraSection, section_reader::ConnectorFingerprint};
+pub use self::camara::CamaraSection;
 use super::{
-    ConfigError, Environment, HeaderEnrichmentSection, IngressSection,
-    named_sections::{NamedSection, SectionGroup},
-    networks::{receiver_list, reject_duplicates},
-    settings::Settings,
-    value_type::{OneOf, Text},
+    ConfigError, ConnectorFingerprint,
+    document::{ConfigDocument, Section},
+    format::{Format, keyword, numbers, string},
+    listeners::Listeners,
+    networks::reject_duplicates,
 };
 
 #[derive(Clone, Debug)]
@@ -75,102 +71,68 @@ impl ConnectorSection {
     }
 }
 
-#[derive(Clone, Copy)]
-enum ConnectorKind {
-    Smpp,
-    SmsHttp,
-    Camara,
-    HeaderEnrichment,
-}
+type ReadConnector = fn(&Section<'_>, &Listeners) -> Result<Connector, ConfigError>;
 
-const CONNECTOR_KINDS: OneOf<ConnectorKind> = OneOf(&[
-    ("smpp", ConnectorKind::Smpp),
-    ("sms_http", ConnectorKind::SmsHttp),
-    ("camara", ConnectorKind::Camara),
-    ("header_enrichment", ConnectorKind::HeaderEnrichment),
-]);
+const KINDS: &[(&str, ReadConnector)] = &[
+    ("smpp", smpp::read),
+    ("sms_http", sms_http::read),
+    ("camara", camara::read),
+    ("header_enrichment", header_enrichment::read),
+];
 
 /// Connector name of the simulated operator.
 const SANDBOX_NAME: &str = "sandbox";
 
-pub(super) fn read(
-    settings: &Settings,
-    environment: &Environment,
-    ingress: Option<&IngressSection>,
-    enrichment: Option<&HeaderEnrichmentSection>,
-) -> Result<Vec<ConnectorSection>, ConfigError> {
-    let mut connectors: Vec<ConnectorSection> = vec![];
+pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Result<Vec<ConnectorSection>, ConfigError> {
+    let mut connectors = vec![];
     let mut countries: BTreeMap<Msisdn, (String, Option<Country>)> = BTreeMap::new();
-    for section in settings.named_sections(SectionGroup::Connectors) {
-        let connector = read_connector(section, environment, enrichment)?;
-        if matches!(connector.connector, Connector::SmsHttp(_)) && ingress.is_none() {
-            let key = section.key("kind");
-            let allowed = format!("an IP address and a port, because `{key}` is \"sms_http\"");
-            return Err(settings.invalid("ingress.listen", "\"off\"", allowed));
-        }
-        if matches!(connector.connector, Connector::HeaderEnrichment(_)) && enrichment.is_none() {
-            let key = section.key("kind");
-            let allowed = format!("an IP address and a port, because `{key}` is \"header_enrichment\"");
-            return Err(settings.invalid("header_enrichment.listen", "\"off\"", allowed));
-        }
+    for section in document.named_sections("connectors") {
+        section.parse_name(connector_name())?;
+        let read = section.get("kind", keyword(KINDS))?;
+        let connector = ConnectorSection { connector: read(&section, listeners)?, fingerprint: section.fingerprint() };
+        let country = connector.country();
         for receiver in connector.receivers() {
-            let country = connector.country();
-            match countries.get(receiver) {
-                Some((other, other_country)) if *other_country != country => {
-                    let found = format!("{:?}, which `connectors.{other}` also serves", receiver.as_str());
+            let key = section.key("");
+            match countries.insert(receiver.clone(), (key, country)) {
+                Some((other, other_country)) if other_country != country => {
+                    let found = format!("{:?}, which `{other}` also serves", receiver.as_str());
                     let allowed = format!(
-                        "receivers of this connector only, or the same `country` as `connectors.{other}`: otherwise the \
-                         sender of an SMS would depend on the connector"
+                        "receivers of this connector only, or the same `country` as `{other}`: otherwise the sender of \
+                         an SMS would depend on the connector"
                     );
                     return Err(section.invalid("receivers", found, allowed));
                 }
-                _ => countries.insert(receiver.clone(), (section.name.to_owned(), country)),
-            };
+                _ => {}
+            }
         }
         connectors.push(connector);
     }
     Ok(connectors)
 }
 
-fn read_connector(
-    section: NamedSection<'_>,
-    environment: &Environment,
-    enrichment: Option<&HeaderEnrichmentSection>,
-) -> Result<ConnectorSection, ConfigError> {
-    section.read_name(&connector_name())?;
-    let kind = section.read("kind", &CONNECTOR_KINDS)?;
-    let mut reader = SectionReader::new(section, environment);
-    let connector = match kind {
-        ConnectorKind::Smpp => Connector::Smpp(Box::new(smpp::read(&mut reader)?)),
-        ConnectorKind::SmsHttp => Connector::SmsHttp(Box::new(sms_http::read(&mut reader)?)),
-        ConnectorKind::Camara => Connector::Camara(Box::new(camara::read(&mut reader)?)),
-        ConnectorKind::HeaderEnrichment => {
-            let proxies = enrichment.map_or(&[][..], |enrichment| &enrichment.trusted_proxies);
-            Connector::HeaderEnrichment(Box::new(header_enrichment::read(&mut reader, proxies)?))
-        }
-    };
-    Ok(ConnectorSection { connector, fingerprint: reader.fingerprint() })
+/// Used in paths and metric labels.
+fn connector_name() -> Format<String> {
+    string("a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"", |text| {
+        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        text.bytes().all(is_allowed) && (1..=40).contains(&text.len()) && text != SANDBOX_NAME
+    })
 }
 
-/// Used in paths and metric labels.
-fn connector_name() -> Text<()> {
-    Text {
-        allowed: "a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"",
-        parse: |text| {
-            let is_plain =
-                text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte));
-            (is_plain && (1..=40).contains(&text.len()) && text != SANDBOX_NAME).then_some(())
-        },
-    }
+/// Rejects a connector whose listener is off.
+fn require_listener<T: Clone>(section: &Section<'_>, key: &str, listener: Option<&T>) -> Result<T, ConfigError> {
+    listener.cloned().ok_or_else(|| {
+        let allowed =
+            format!("an IP address and a port, because `{}` is {}", section.key("kind"), section.shown("kind"));
+        section.document.invalid(key, "\"off\"", allowed)
+    })
 }
 
 /// Requires at least one number and no duplicates.
-fn read_receivers(section: &NamedSection<'_>) -> Result<Vec<Msisdn>, ConfigError> {
-    let numbers = section.read("receivers", &receiver_list())?;
-    if numbers.is_empty() {
-        let allowed = "at least one number";
-        return Err(section.invalid("receivers", "[]", allowed));
+fn read_receivers(section: &Section<'_>) -> Result<Vec<Msisdn>, ConfigError> {
+    let receivers = section.get("receivers", numbers())?;
+    if receivers.is_empty() {
+        return Err(section.invalid("receivers", "[]", "at least one number"));
     }
-    reject_duplicates(&numbers, |found, allowed| section.invalid("receivers", found, allowed))?;
-    Ok(numbers)
+    reject_duplicates(section, "receivers", &receivers)?;
+    Ok(receivers)
 }

@@ -1,20 +1,26 @@
 //! Connectors of the kind `smpp`: bind to an SMSC.
 
-use std::time::Duration;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use ringtrue_operators::smpp::{
-    AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig, SmppPassword,
+    BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig, SmppPassword, SmppTls,
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
 use super::{
     super::{
         ConfigError,
-        networks::country_code,
-        value_type::{DurationRange, Integer, OneOf, Text, format_duration},
+        document::{SecretFormat, Section},
+        format::{
+            Format, HOUR, MILLISECOND, MINUTE, SECOND, boolean, country, duration, format_duration, integer, keyword,
+            path, string, text,
+        },
+        listeners::Listeners,
     },
-    read_receivers,
-    section_reader::{SecretFormat, SectionReader},
-    tls,
+    Connector, read_receivers,
 };
 
 #[rustfmt::skip]
@@ -27,94 +33,97 @@ const MEMBERS: [&str; 28] = [
     "concatenation_deadline", "parts", "grace",
 ];
 
-const BIND_DIRECTIONS: OneOf<BindDirection> =
-    OneOf(&[("transceiver", BindDirection::Transceiver), ("receiver", BindDirection::Receiver)]);
-const INTERFACE_VERSIONS: OneOf<InterfaceVersion> =
-    OneOf(&[("3.4", InterfaceVersion::V3_4), ("5.0", InterfaceVersion::V5_0)]);
-const ALPHABETS: OneOf<DefaultAlphabet> = OneOf(&[
-    ("gsm0338", DefaultAlphabet::Gsm0338),
-    ("gsm0338_packed", DefaultAlphabet::Gsm0338Packed),
-    ("latin1", DefaultAlphabet::Latin1),
-    ("ascii", DefaultAlphabet::Ascii),
-]);
-const PART_ORDERS: OneOf<PartOrder> = OneOf(&[("together", PartOrder::Together), ("one_by_one", PartOrder::OneByOne)]);
-
-pub(super) fn read(reader: &mut SectionReader<'_>) -> Result<SmppConfig, ConfigError> {
-    const SECOND: Duration = Duration::from_secs(1);
-    const TEN_MINUTES: Duration = Duration::from_mins(10);
-    const HOUR: Duration = Duration::from_hours(1);
-    let section = reader.section;
-    section.reject_unknown(&MEMBERS)?;
-    let (host, port) = (section.read("host", &host())?, section.read("port", &Integer(1..=u16::MAX))?);
-    let defaults = SmppConfig::new(section.name, host, port, read_receivers(&section)?);
-    let span = |member, range, defaults| {
-        Ok::<_, ConfigError>(section.read_optional(member, &DurationRange(range))?.unwrap_or(defaults))
-    };
-    let octet = |member| Ok::<_, ConfigError>(section.read_optional(member, &Integer(0..=255))?.unwrap_or(0));
-    let config = SmppConfig {
-        tls: tls::read(reader, &defaults.host)?,
-        system_id: section.read("system_id", &system_id())?,
-        password: reader.secret("password", &PASSWORD)?,
-        system_type: section.read_optional("system_type", &system_type())?.unwrap_or_default(),
-        direction: section.read_optional("bind", &BIND_DIRECTIONS)?.unwrap_or_default(),
-        interface_version: section.read_optional("interface_version", &INTERFACE_VERSIONS)?.unwrap_or_default(),
-        address_range: AddressRange {
-            ton: octet("address_ton")?,
-            npi: octet("address_npi")?,
-            pattern: section.read_optional("address_range", &address_range())?.unwrap_or_default(),
-        },
-        country: section.read_optional("country", &country_code())?,
-        default_alphabet: section.read_optional("default_alphabet", &ALPHABETS)?.unwrap_or_default(),
-        binds: section.read_optional("binds", &Integer(1..=64))?.unwrap_or(defaults.binds),
-        window: section.read_optional("window", &Integer(1..=10_000))?.unwrap_or(defaults.window),
-        enquire_link_interval: span("enquire_link_interval", SECOND..=HOUR, defaults.enquire_link_interval)?,
-        response_timeout: span("response_timeout", SECOND..=TEN_MINUTES, defaults.response_timeout)?,
-        answer_timeout: span("answer_timeout", SECOND..=TEN_MINUTES, defaults.answer_timeout)?,
-        reconnect_min: span("reconnect_min", SECOND / 10..=HOUR, defaults.reconnect_min)?,
-        reconnect_max: span("reconnect_max", SECOND / 10..=HOUR, defaults.reconnect_max)?,
-        concatenation_deadline: span("concatenation_deadline", SECOND..=HOUR, defaults.concatenation_deadline)?,
-        part_order: section.read_optional("parts", &PART_ORDERS)?.unwrap_or_default(),
-        grace: span("grace", Duration::ZERO..=HOUR, defaults.grace)?,
-        ..defaults
-    };
+pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, ConfigError> {
+    const PASSWORD: SecretFormat<SmppPassword> =
+        ("a password of 1 to 8 ASCII characters, the limit of SMPP", |text| is_field(text, 1, 8).then(|| text.into()));
+    section.reject_unknown(&[&MEMBERS])?;
+    let host = string("a host name or an IP address, without a port", |text| {
+        let is_domain = matches!(url::Host::parse(text), Ok(url::Host::Domain(_)) if !text.is_empty());
+        is_domain || text.parse::<IpAddr>().is_ok()
+    });
+    let (host, port) = (section.get("host", host)?, section.get("port", integer(1..=u16::MAX))?);
+    let mut config = SmppConfig::new(section.name(), host, port, read_receivers(section)?);
+    config.tls = read_tls(section, &config.host)?;
+    config.system_id = section.get("system_id", field("1 to 15 ASCII characters", 1, 15))?;
+    config.password = section.get_secret("password", &PASSWORD)?;
+    config.country = section.get_opt("country", country())?;
+    section.set("system_type", field("up to 12 ASCII characters", 0, 12), &mut config.system_type)?;
+    section.set("bind", keyword(BIND_DIRECTIONS), &mut config.direction)?;
+    section.set("interface_version", keyword(INTERFACE_VERSIONS), &mut config.interface_version)?;
+    section.set("address_ton", integer(0..=255), &mut config.address_range.ton)?;
+    section.set("address_npi", integer(0..=255), &mut config.address_range.npi)?;
+    let pattern = field("up to 40 ASCII characters, in the syntax of the SMSC", 0, 40);
+    section.set("address_range", pattern, &mut config.address_range.pattern)?;
+    section.set("default_alphabet", keyword(ALPHABETS), &mut config.default_alphabet)?;
+    section.set("binds", integer(1..=64), &mut config.binds)?;
+    section.set("window", integer(1..=10_000), &mut config.window)?;
+    section.set("enquire_link_interval", duration(SECOND, HOUR), &mut config.enquire_link_interval)?;
+    section.set("response_timeout", duration(SECOND, 10 * MINUTE), &mut config.response_timeout)?;
+    section.set("answer_timeout", duration(SECOND, 10 * MINUTE), &mut config.answer_timeout)?;
+    section.set("reconnect_min", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_min)?;
+    section.set("reconnect_max", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_max)?;
+    section.set("concatenation_deadline", duration(SECOND, HOUR), &mut config.concatenation_deadline)?;
+    section.set("parts", keyword(PART_ORDERS), &mut config.part_order)?;
+    section.set("grace", duration(Duration::ZERO, HOUR), &mut config.grace)?;
     if config.reconnect_min > config.reconnect_max {
         let [min, max] = [config.reconnect_min, config.reconnect_max].map(format_duration);
         let allowed = format!("at most {max}, the value of `{}`", section.key("reconnect_max"));
         return Err(section.invalid("reconnect_min", min, allowed));
     }
-    Ok(config)
+    Ok(Connector::Smpp(Box::new(config)))
 }
 
-const PASSWORD: SecretFormat<SmppPassword> = SecretFormat {
-    allowed: "a password of 1 to 8 ASCII characters, the limit of SMPP",
-    parse: |text| (!text.is_empty()).then(|| smpp_field::<8>(text)).flatten().map(SmppPassword::from),
-};
-
-fn system_id() -> Text<String> {
-    Text { allowed: "1 to 15 ASCII characters", parse: |text| smpp_field::<15>(text).filter(|text| !text.is_empty()) }
+fn read_tls(section: &Section<'_>, host: &str) -> Result<Option<SmppTls>, ConfigError> {
+    if !section.get_or("tls", boolean(), false)? {
+        let set = ["tls_server_name", "tls_ca_file"].into_iter().find(|member| section.has(member));
+        let Some(set) = set else { return Ok(None) };
+        return Err(section.invalid("tls", "false", format!("true, because `{}` is set", section.key(set))));
+    }
+    let allowed = "the host name or IP address in the certificate";
+    let server_name = match section.get_opt("tls_server_name", text(allowed, |text| text.to_owned().try_into().ok()))? {
+        Some(name) => name,
+        None => {
+            ServerName::try_from(host.to_owned()).map_err(|_| section.invalid("tls_server_name", "nothing", allowed))?
+        }
+    };
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = section.get_opt("tls_ca_file", path())? {
+        let pem = section.read_file("tls_ca_file", &path)?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let added = certificates.map_or(0, |certificates| roots.add_parsable_certificates(certificates).0);
+        if added == 0 {
+            let found = format!("\"{}\", which contains no certificate", path.display());
+            return Err(section.invalid("tls_ca_file", found, "a path to a PEM file with certificates"));
+        }
+    } else {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| section.invalid("tls", format!("true, but {error}"), "false"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Some(SmppTls { config: Arc::new(config), server_name }))
 }
 
-fn system_type() -> Text<String> {
-    Text { allowed: "up to 12 ASCII characters", parse: smpp_field::<12> }
-}
+const BIND_DIRECTIONS: &[(&str, BindDirection)] =
+    &[("transceiver", BindDirection::Transceiver), ("receiver", BindDirection::Receiver)];
+const INTERFACE_VERSIONS: &[(&str, InterfaceVersion)] =
+    &[("3.4", InterfaceVersion::V3_4), ("5.0", InterfaceVersion::V5_0)];
+const ALPHABETS: &[(&str, DefaultAlphabet)] = &[
+    ("gsm0338", DefaultAlphabet::Gsm0338),
+    ("gsm0338_packed", DefaultAlphabet::Gsm0338Packed),
+    ("latin1", DefaultAlphabet::Latin1),
+    ("ascii", DefaultAlphabet::Ascii),
+];
+const PART_ORDERS: &[(&str, PartOrder)] = &[("together", PartOrder::Together), ("one_by_one", PartOrder::OneByOne)];
 
-fn address_range() -> Text<String> {
-    Text { allowed: "up to 40 ASCII characters, in the syntax of the SMSC", parse: smpp_field::<40> }
+fn field(allowed: &str, min: usize, max: usize) -> Format<String> {
+    string(allowed, move |text| is_field(text, min, max))
 }
 
 /// Checks the length and characters of an SMPP text field.
-fn smpp_field<const MAX_LENGTH: usize>(text: &str) -> Option<String> {
-    let fits = text.len() <= MAX_LENGTH && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    fits.then(|| text.to_owned())
-}
-
-fn host() -> Text<String> {
-    Text {
-        allowed: "a host name or an IP address, without a port",
-        parse: |text| {
-            let is_host = text.parse::<std::net::IpAddr>().is_ok()
-                || matches!(url::Host::parse(text), Ok(url::Host::Domain(_)) if !text.is_empty());
-            is_host.then(|| text.to_owned())
-        },
-    }
+fn is_field(text: &str, min: usize, max: usize) -> bool {
+    (min..=max).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }

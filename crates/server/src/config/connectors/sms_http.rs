@@ -1,29 +1,29 @@
 //! Connectors of the kind `sms_http`: webhooks for operators and aggregators.
 
-use std::time::Duration;
-
 use http::HeaderName;
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
     Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, WebhookConfig,
-    WebhookDriver,
+    WebhookConfigError, WebhookDriver,
 };
-use url::Url;
+use serde::Deserialize;
 
 use super::{
     super::{
         ConfigError,
-        named_sections::NamedSection,
-        networks::country_code,
-        sections::ip_networks,
-        value_type::{DurationRange, ListOf, MaskedUrl, OneOf, Text, text},
+        document::{SecretFormat, Section},
+        format::{
+            Format, HOUR, SECOND, country, duration, ip_networks, keyword, list, parsed, plain_url, string, text,
+            value, variant,
+        },
+        listeners::Listeners,
     },
-    read_receivers,
-    section_reader::{SecretFormat, SectionReader},
+    Connector, read_receivers, require_listener,
 };
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Vendor {
     Twilio,
     Vonage,
@@ -38,19 +38,12 @@ enum Vendor {
     Generic,
 }
 
-const VENDORS: OneOf<Vendor> = OneOf(&[
-    ("twilio", Vendor::Twilio),
-    ("vonage", Vendor::Vonage),
-    ("telnyx", Vendor::Telnyx),
-    ("sinch", Vendor::Sinch),
-    ("infobip", Vendor::Infobip),
-    ("plivo", Vendor::Plivo),
-    ("bird", Vendor::Bird),
-    ("messagebird", Vendor::MessageBird),
-    ("kannel", Vendor::Kannel),
-    ("jasmin", Vendor::Jasmin),
-    ("generic", Vendor::Generic),
-]);
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PlivoVersion {
+    V2,
+    V3,
+}
 
 #[rustfmt::skip]
 const COMMON_MEMBERS: [&str; 9] = [
@@ -59,236 +52,152 @@ const COMMON_MEMBERS: [&str; 9] = [
 ];
 
 impl Vendor {
-    fn members(self) -> &'static [&'static str] {
+    /// Members that have no effect without signatures.
+    fn signature_members(self) -> &'static [&'static str] {
         match self {
-            Vendor::Twilio => &["signature", "auth_token_file", "auth_token_env"],
-            Vendor::Plivo => &["signature", "auth_token_file", "auth_token_env", "signature_version"],
-            Vendor::Vonage => &["signature", "signature_secret_file", "signature_secret_env", "signature_method"],
-            Vendor::Telnyx => &["signature", "public_key"],
-            Vendor::Sinch | Vendor::MessageBird => &["signature", "secret_file", "secret_env"],
-            Vendor::Bird => &["signature", "secret_file", "secret_env", "channels"],
+            Vendor::Twilio => &["auth_token_file", "auth_token_env"],
+            Vendor::Plivo => &["auth_token_file", "auth_token_env", "signature_version"],
+            Vendor::Vonage => &["signature_secret_file", "signature_secret_env", "signature_method"],
+            Vendor::Telnyx => &["public_key"],
+            Vendor::Sinch | Vendor::MessageBird | Vendor::Bird => &["secret_file", "secret_env"],
             Vendor::Infobip | Vendor::Kannel | Vendor::Jasmin => &[],
             #[rustfmt::skip]
             Vendor::Generic => &[
-                "signature", "secret_file", "secret_env", "signature_header", "signature_encoding", "signature_prefix",
-                "timestamp_header", "from_field", "to_field", "text_field", "id_field",
+                "secret_file", "secret_env", "signature_header", "signature_encoding", "signature_prefix",
+                "timestamp_header",
             ],
         }
     }
-}
 
-pub(super) fn read(reader: &mut SectionReader<'_>) -> Result<WebhookConfig, ConfigError> {
-    let section = reader.section;
-    let vendor = section.read("driver", &VENDORS)?;
-    section.reject_unknown(&[&COMMON_MEMBERS, vendor.members()].concat())?;
-    let (driver, integrity) = read_driver(reader, vendor)?;
-    let skew = DurationRange(Duration::from_secs(1)..=Duration::from_hours(1));
-    let config = WebhookConfig {
-        name: section.name.into(),
-        driver,
-        public_url: section.read("public_url", &public_url())?,
-        path_secret: reader.optional_secret("path_secret", &PATH_SECRET)?,
-        allowed: section.read_optional("allowed_addresses", &ip_networks())?.unwrap_or_default(),
-        max_skew: section.read_optional("max_skew", &skew)?.unwrap_or(WebhookConfig::MAX_SKEW),
-        country: section.read_optional("country", &country_code())?,
-        receivers: read_receivers(&section)?,
-    };
-    let is_restricted = config.path_secret.is_some() || !config.allowed.is_empty();
-    match integrity {
-        MessageIntegrity::Signed => Ok(config),
-        _ if is_restricted => Ok(config),
-        MessageIntegrity::Unsigned(why) => {
-            let key = section.key("path_secret_file");
-            let allowed = format!("IP networks of the vendor, because {why}; or set `{key}`");
-            Err(section.invalid("allowed_addresses", "nothing", allowed))
+    fn other_members(self) -> &'static [&'static str] {
+        match self {
+            Vendor::Infobip | Vendor::Kannel | Vendor::Jasmin => &[],
+            Vendor::Bird => &["signature", "channels"],
+            Vendor::Generic => &["signature", "from_field", "to_field", "text_field", "id_field"],
+            _ => &["signature"],
         }
     }
 }
 
-enum MessageIntegrity {
-    Signed,
-    Unsigned(&'static str),
+pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
+    const PATH_SECRET: SecretFormat<PathSecret> =
+        ("16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite", |text| PathSecret::new(text).ok());
+    let vendor: Vendor = section.get("driver", variant())?;
+    section.reject_unknown(&[&COMMON_MEMBERS, vendor.signature_members(), vendor.other_members()])?;
+    let public_url = plain_url(
+        "the http:// or https:// URL that the vendor calls, without user name, password, query or path secret",
+        |url| matches!(url.scheme(), "http" | "https"),
+    );
+    let config = WebhookConfig {
+        name: section.name().into(),
+        driver: read_driver(section, vendor)?,
+        public_url: section.get("public_url", public_url)?,
+        path_secret: section.get_opt_secret("path_secret", &PATH_SECRET)?,
+        allowed: section.get_or("allowed_addresses", ip_networks(), vec![])?,
+        max_skew: section.get_or("max_skew", duration(SECOND, HOUR), WebhookConfig::MAX_SKEW)?,
+        country: section.get_opt("country", country())?,
+        receivers: read_receivers(section)?,
+    };
+    let reason = match config.clone().validate() {
+        Ok(_) => {
+            require_listener(section, "ingress.listen", listeners.ingress.as_ref())?;
+            return Ok(Connector::SmsHttp(Box::new(config)));
+        }
+        Err(WebhookConfigError::NoSignatureScheme(..)) => "this driver has no signatures and anyone could call",
+        Err(WebhookConfigError::SignatureOff(_)) => "the signature is off and anyone could call",
+        Err(WebhookConfigError::SignatureWithoutBody(_)) => "\"v2\" signs the URL and not the message",
+        Err(error) => return Err(section.invalid("", "an invalid connector", error)),
+    };
+    let allowed = format!("IP networks of the vendor, because {reason}; or set `{}`", section.key("path_secret_file"));
+    Err(section.invalid("allowed_addresses", "nothing", allowed))
 }
 
-const UNSIGNED: MessageIntegrity = MessageIntegrity::Unsigned("this driver has no signatures and anyone could call");
-
-fn read_driver(
-    reader: &mut SectionReader<'_>,
-    vendor: Vendor,
-) -> Result<(WebhookDriver, MessageIntegrity), ConfigError> {
-    let section = reader.section;
-    let is_signed = section.read_optional("signature", &SIGNATURE_MODES)?.unwrap_or(true);
-    if !is_signed && let Some(member) = unused_signature_member(&section, vendor) {
+fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, ConfigError> {
+    const SECRET: SecretFormat<Secret> = ("a non-empty secret", |text| Secret::new(text).ok());
+    let is_signed = section.get_or("signature", keyword(&[("required", true), ("off", false)]), true)?;
+    if !is_signed && let Some(member) = vendor.signature_members().iter().find(|member| section.has(member)) {
         let allowed = format!("nothing, because `{}` is \"off\"", section.key("signature"));
         return Err(section.invalid(member, "a value", allowed));
     }
-    let integrity = if is_signed {
-        MessageIntegrity::Signed
-    } else {
-        MessageIntegrity::Unsigned("the signature is off and anyone could call")
-    };
+    let secret = |member| is_signed.then(|| section.get_secret(member, &SECRET)).transpose();
     Ok(match vendor {
-        Vendor::Twilio => {
-            (WebhookDriver::Twilio(Twilio { auth_token: read_auth_token(reader, is_signed)? }), integrity)
-        }
+        Vendor::Twilio => WebhookDriver::Twilio(Twilio { auth_token: secret("auth_token")? }),
         Vendor::Vonage => {
-            (WebhookDriver::Vonage(Vonage { signature: read_vonage_signature(reader, is_signed)? }), integrity)
+            let method = is_signed.then(|| section.get("signature_method", keyword(VONAGE_METHODS))).transpose()?;
+            let signature = secret("signature_secret")?.zip(method).map(|(secret, method)| match method {
+                Some(method) => VonageSignature::Sig { method, secret },
+                None => VonageSignature::Bearer(secret),
+            });
+            WebhookDriver::Vonage(Vonage { signature })
         }
         Vendor::Telnyx => {
-            let public_key = if is_signed { Some(section.read("public_key", &public_key())?) } else { None };
-            (WebhookDriver::Telnyx(Telnyx { public_key }), integrity)
+            let key = text("the account's public key, 32 bytes in base64, as Telnyx shows it", |text| {
+                TelnyxKey::from_base64(text).ok()
+            });
+            let public_key = is_signed.then(|| section.get("public_key", key)).transpose()?;
+            WebhookDriver::Telnyx(Telnyx { public_key })
         }
-        Vendor::Sinch => (WebhookDriver::Sinch(Sinch { secret: read_shared_secret(reader, is_signed)? }), integrity),
-        Vendor::MessageBird => {
-            (WebhookDriver::MessageBird(MessageBird { secret: read_shared_secret(reader, is_signed)? }), integrity)
-        }
+        Vendor::Sinch => WebhookDriver::Sinch(Sinch { secret: secret("secret")? }),
+        Vendor::MessageBird => WebhookDriver::MessageBird(MessageBird { secret: secret("secret")? }),
         Vendor::Bird => {
-            let channels = section.read_optional("channels", &ListOf(channel()))?.unwrap_or_default();
-            let (secret, channels) = (read_shared_secret(reader, is_signed)?, channels.into_iter().collect());
-            (WebhookDriver::Bird(Bird { secret, channels }), integrity)
+            let channels = section.get_or("channels", list(channel()), vec![])?.into_iter().collect();
+            WebhookDriver::Bird(Bird { secret: secret("secret")?, channels })
         }
         Vendor::Plivo => {
-            let version = section.read_optional("signature_version", &PLIVO_VERSIONS)?.unwrap_or(PlivoVersion::V2);
-            let token = read_auth_token(reader, is_signed)?;
-            let integrity = match version {
-                PlivoVersion::V2 if is_signed => MessageIntegrity::Unsigned("\"v2\" signs the URL and not the message"),
-                PlivoVersion::V2 | PlivoVersion::V3 => integrity,
-            };
-            let signature = token.map(|token| match version {
+            let version = section.get_or("signature_version", variant(), PlivoVersion::V2)?;
+            let signature = secret("auth_token")?.map(|token| match version {
                 PlivoVersion::V2 => PlivoSignature::V2(token),
                 PlivoVersion::V3 => PlivoSignature::V3(token),
             });
-            (WebhookDriver::Plivo(Plivo { signature }), integrity)
+            WebhookDriver::Plivo(Plivo { signature })
         }
-        Vendor::Infobip => (WebhookDriver::Infobip(Infobip), UNSIGNED),
-        Vendor::Kannel => (WebhookDriver::Kannel(Kannel), UNSIGNED),
-        Vendor::Jasmin => (WebhookDriver::Jasmin(Jasmin), UNSIGNED),
-        Vendor::Generic => (WebhookDriver::Generic(read_generic(reader, is_signed)?), integrity),
+        Vendor::Infobip => WebhookDriver::Infobip(Infobip),
+        Vendor::Kannel => WebhookDriver::Kannel(Kannel),
+        Vendor::Jasmin => WebhookDriver::Jasmin(Jasmin),
+        Vendor::Generic => {
+            let signature = secret("secret")?.map(|secret| read_generic_signature(section, secret)).transpose()?;
+            let fields = FieldMap {
+                from: section.get_or("from_field", field_name(), "from".to_owned())?,
+                to: section.get_or("to_field", field_name(), "to".to_owned())?,
+                text: section.get_or("text_field", field_name(), "text".to_owned())?,
+                id: section.get_opt("id_field", field_name())?,
+            };
+            WebhookDriver::Generic(Generic { fields, signature })
+        }
     })
 }
 
-/// Finds a member that has no effect without signatures.
-fn unused_signature_member(section: &NamedSection<'_>, vendor: Vendor) -> Option<&'static str> {
-    let is_signature_member =
-        |member: &&&str| !member.ends_with("_field") && !["signature", "channels"].contains(*member);
-    let mut candidates = vendor.members().iter().filter(is_signature_member);
-    candidates.find(|member| section.members().any(|(written, _)| written == **member)).copied()
+fn read_generic_signature(section: &Section<'_>, secret: Secret) -> Result<GenericSignature, ConfigError> {
+    let header_name = || parsed::<HeaderName>("a header name, such as \"x-signature\"");
+    let encodings = keyword(&[("hex", TagEncoding::Hex), ("base64", TagEncoding::Base64)]);
+    Ok(GenericSignature {
+        secret,
+        header: section.get("signature_header", header_name())?,
+        encoding: section.get_or("signature_encoding", encodings, TagEncoding::Hex)?,
+        prefix: section.get_or("signature_prefix", value("text"), String::new())?,
+        timestamp: section.get_opt("timestamp_header", header_name())?,
+    })
 }
 
-fn read_shared_secret(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
-    if is_signed { reader.secret("secret", &SECRET).map(Some) } else { Ok(None) }
-}
-
-fn read_auth_token(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
-    if is_signed { reader.secret("auth_token", &SECRET).map(Some) } else { Ok(None) }
-}
-
-fn read_vonage_signature(
-    reader: &mut SectionReader<'_>,
-    is_signed: bool,
-) -> Result<Option<VonageSignature>, ConfigError> {
-    if !is_signed {
-        return Ok(None);
-    }
-    let method = reader.section.read("signature_method", &VONAGE_METHODS)?;
-    let secret = reader.secret("signature_secret", &SECRET)?;
-    Ok(Some(match method {
-        Some(method) => VonageSignature::Sig { method, secret },
-        None => VonageSignature::Bearer(secret),
-    }))
-}
-
-fn read_generic(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Generic, ConfigError> {
-    let section = reader.section;
-    let field = |member, defaults: &str| {
-        Ok::<_, ConfigError>(section.read_optional(member, &field_name())?.unwrap_or_else(|| defaults.to_owned()))
-    };
-    let fields = FieldMap {
-        from: field("from_field", "from")?,
-        to: field("to_field", "to")?,
-        text: field("text_field", "text")?,
-        id: section.read_optional("id_field", &field_name())?,
-    };
-    if !is_signed {
-        return Ok(Generic { fields, signature: None });
-    }
-    let signature = GenericSignature {
-        secret: reader.secret("secret", &SECRET)?,
-        header: section.read("signature_header", &header_name())?,
-        encoding: section.read_optional("signature_encoding", &TAG_ENCODINGS)?.unwrap_or(TagEncoding::Hex),
-        prefix: section.read_optional("signature_prefix", &text("text"))?.unwrap_or_default(),
-        timestamp: section.read_optional("timestamp_header", &header_name())?,
-    };
-    Ok(Generic { fields, signature: Some(signature) })
-}
-
-#[derive(Clone, Copy)]
-enum PlivoVersion {
-    V2,
-    V3,
-}
-
-const SIGNATURE_MODES: OneOf<bool> = OneOf(&[("required", true), ("off", false)]);
-const PLIVO_VERSIONS: OneOf<PlivoVersion> = OneOf(&[("v2", PlivoVersion::V2), ("v3", PlivoVersion::V3)]);
-const TAG_ENCODINGS: OneOf<TagEncoding> = OneOf(&[("hex", TagEncoding::Hex), ("base64", TagEncoding::Base64)]);
 /// `None`: bearer token of the Messages API.
-const VONAGE_METHODS: OneOf<Option<SigMethod>> = OneOf(&[
+const VONAGE_METHODS: &[(&str, Option<SigMethod>)] = &[
     ("md5hash", Some(SigMethod::Md5Hash)),
     ("hmac_md5", Some(SigMethod::HmacMd5)),
     ("hmac_sha1", Some(SigMethod::HmacSha1)),
     ("hmac_sha256", Some(SigMethod::HmacSha256)),
     ("hmac_sha512", Some(SigMethod::HmacSha512)),
     ("bearer", None),
-]);
-const SECRET: SecretFormat<Secret> =
-    SecretFormat { allowed: "a non-empty secret", parse: |text| Secret::new(text).ok() };
-const PATH_SECRET: SecretFormat<PathSecret> = SecretFormat {
-    allowed: "16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite",
-    parse: |text| PathSecret::new(text).ok(),
-};
+];
 
-fn public_key() -> Text<TelnyxKey> {
-    Text {
-        allowed: "the account's public key, 32 bytes in base64, as Telnyx shows it",
-        parse: |text| TelnyxKey::from_base64(text).ok(),
-    }
-}
-
-/// URL configured at the vendor. The path secret, if any, is appended as a segment.
-fn public_url() -> MaskedUrl<Url> {
-    MaskedUrl(Text {
-        allowed: "the http:// or https:// URL that the vendor calls, without user name, password, query or path secret",
-        parse: |text| {
-            let url = Url::parse(text).ok()?;
-            let is_plain = matches!(url.scheme(), "http" | "https")
-                && url.username().is_empty()
-                && url.password().is_none()
-                && url.query().is_none()
-                && url.fragment().is_none();
-            is_plain.then_some(url)
-        },
+/// Parses `CHANNEL_ID=NUMBER` of Bird.
+fn channel() -> Format<(String, String)> {
+    text("a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"", |text| {
+        let (channel, number) = text.split_once('=').filter(|(channel, _)| !channel.is_empty())?;
+        let number = Msisdn::parse(number, Mode::Live).ok()?;
+        Some((channel.to_owned(), number.as_str().to_owned()))
     })
 }
 
-/// Parses `CHANNEL_ID=NUMBER` of Bird.
-fn channel() -> Text<(String, String)> {
-    Text {
-        allowed: "a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"",
-        parse: |text| {
-            let (channel, number) = text.split_once('=')?;
-            let number = Msisdn::parse(number, Mode::Live).ok()?;
-            (!channel.is_empty()).then(|| (channel.to_owned(), number.as_str().to_owned()))
-        },
-    }
-}
-
-fn header_name() -> Text<HeaderName> {
-    text("a header name, such as \"x-signature\"")
-}
-
-fn field_name() -> Text<String> {
-    Text {
-        allowed: "a field name, or a JSON pointer such as \"/message/from\"",
-        parse: |text| (!text.is_empty()).then(|| text.to_owned()),
-    }
+fn field_name() -> Format<String> {
+    string("a field name, or a JSON pointer such as \"/message/from\"", |text| !text.is_empty())
 }

@@ -1,39 +1,33 @@
-//! Connectors of the kind `smpp`, and common settings of connectors.
+//! Connectors of every kind.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    time::Duration,
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use ringtrue_operators::{
+    camara::{Audience, CamaraConfig, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation},
+    smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig},
+    sms_http::{PlivoSignature, SigMethod, TagEncoding, VonageSignature, WebhookConfig, WebhookDriver},
 };
 
-use ringtrue_operators::smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig};
+use super::{CAMARA, SMPP, SMS_HTTP, load, load_valid};
+use crate::config::Connector;
 
-use super::{assert_rejected, load, load_valid};
-use crate::config::{Connector, ConnectorSection};
+const SECRETS: [(&str, &str); 2] = [("SECRET", "hunter2"), ("PATH_SECRET", "0123456789abcdef")];
+const PATH_SECRET: &str = "path_secret_env = \"PATH_SECRET\"";
 
-const SECRET: [(&str, &str); 1] = [("O2_PASSWORD", "hunter2")];
-
-/// Required settings on six lines, then `rest`.
-fn o2(rest: &str) -> String {
-    format!(
-        "[connectors.o2]\nkind = \"smpp\"\nhost = \"smsc.example.net\"\nport = 2775\nsystem_id = \"ringtrue\"\n\
-         receivers = [\"+447700900001\"]\n{rest}"
-    )
+fn smpp(rest: &str) -> String {
+    format!("{SMPP}password_env = \"SECRET\"\n{rest}")
 }
 
-fn with_password(rest: &str) -> String {
-    o2(&format!("password_env = \"O2_PASSWORD\"\n{rest}"))
-}
-
-fn only_smpp(connectors: &[ConnectorSection]) -> SmppConfig {
-    let [ConnectorSection { connector: Connector::Smpp(smpp), .. }] = connectors else { panic!() };
-    (**smpp).clone()
+fn read_smpp(file: &str) -> SmppConfig {
+    let mut connectors = load_valid(file, SECRETS).connectors;
+    let Connector::Smpp(smpp) = connectors.remove(0).connector else { panic!() };
+    *smpp
 }
 
 #[test]
-fn omitted_members_have_defaults() {
-    let smpp = only_smpp(&load_valid(&with_password(""), SECRET).connectors);
+fn omitted_members_of_smpp_have_defaults() {
+    let smpp = read_smpp(&smpp(""));
     let expected = SmppConfig {
         system_id: "ringtrue".to_owned(),
         password: "hunter2".into(),
@@ -44,35 +38,29 @@ fn omitted_members_have_defaults() {
 }
 
 #[test]
-fn every_member_is_read() {
-    let smpp = only_smpp(
-        &load_valid(
-            &with_password(
-                "tls = true
-                tls_server_name = \"smsc.internal\"
-                system_type = \"VMA\"
-                bind = \"receiver\"
-                interface_version = \"5.0\"
-                address_ton = 1
-                address_npi = 2
-                address_range = \"^4477\"
-                country = \"GB\"
-                default_alphabet = \"latin1\"
-                binds = 3
-                window = 10
-                enquire_link_interval = \"15s\"
-                response_timeout = \"5s\"
-                answer_timeout = \"4s\"
-                reconnect_min = \"500ms\"
-                reconnect_max = \"30s\"
-                concatenation_deadline = \"2m\"
-                parts = \"one_by_one\"
-                grace = 0",
-            ),
-            SECRET,
-        )
-        .connectors,
-    );
+fn every_member_of_smpp_is_read() {
+    let smpp = read_smpp(&smpp(
+        "tls = true
+        tls_server_name = \"smsc.internal\"
+        system_type = \"VMA\"
+        bind = \"receiver\"
+        interface_version = \"5.0\"
+        address_ton = 1
+        address_npi = 2
+        address_range = \"^4477\"
+        country = \"GB\"
+        default_alphabet = \"latin1\"
+        binds = 3
+        window = 10
+        enquire_link_interval = \"15s\"
+        response_timeout = \"5s\"
+        answer_timeout = \"4s\"
+        reconnect_min = \"500ms\"
+        reconnect_max = \"30s\"
+        concatenation_deadline = \"2m\"
+        parts = \"one_by_one\"
+        grace = 0",
+    ));
     assert_eq!(format!("{:?}", smpp.tls.unwrap().server_name), "DnsName(\"smsc.internal\")");
     assert_eq!(smpp.system_type, "VMA");
     assert_eq!((smpp.direction, smpp.interface_version), (BindDirection::Receiver, InterfaceVersion::V5_0));
@@ -87,179 +75,16 @@ fn every_member_is_read() {
 }
 
 #[test]
-fn invalid_connectors_are_rejected() {
-    for (file, message) in [
-        (
-            "[connectors.O2]".to_owned(),
-            "connectors.O2 (/etc/ringtrue/ringtrue.toml:1): found \"O2\"; allowed: a name of 1 to 40 lower-case \
-             letters, \
-             digits, `-` and `_`, other than \"sandbox\"",
-        ),
-        (
-            "[connectors.sandbox]".to_owned(),
-            "connectors.sandbox (/etc/ringtrue/ringtrue.toml:1): found \"sandbox\"; allowed: a name of 1 to 40 \
-             lower-case letters, digits, `-` and `_`, other than \"sandbox\"",
-        ),
-        (
-            "\n[connectors.o2]".to_owned(),
-            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found nothing; allowed: \"smpp\", \"sms_http\", \
-             \"camara\" or \"header_enrichment\"",
-        ),
-        (
-            "[connectors.o2]\nkind = \"smtp\"".to_owned(),
-            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found \"smtp\"; allowed: \"smpp\", \"sms_http\", \
-             \"camara\" or \"header_enrichment\"",
-        ),
-        (
-            "[connectors.o2]\nkind = \"smpp\"".to_owned(),
-            "connectors.o2.host (/etc/ringtrue/ringtrue.toml:1): found nothing; allowed: a host name or an IP address, \
-             without a port",
-        ),
-        (
-            with_password("systemtype = \"VMA\""),
-            "connectors.o2.systemtype (/etc/ringtrue/ringtrue.toml:8): unknown key; did you mean \
-             connectors.o2.system_type?",
-        ),
-        (with_password("driver = \"twilio\""), "connectors.o2.driver (/etc/ringtrue/ringtrue.toml:8): unknown key"),
-        (
-            with_password("[connectors.o2.tls]\nca_file = \"ca.pem\""),
-            "connectors.o2.tls.ca_file (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean \
-             connectors.o2.tls_ca_file?",
-        ),
-        (
-            with_password("tls_ca_file = \"ca.pem\""),
-            "connectors.o2.tls (/etc/ringtrue/ringtrue.toml:1): found false; allowed: true, because \
-             `connectors.o2.tls_ca_file` is set",
-        ),
-        (
-            with_password("tls = true\ntls_ca_file = \"/nonexistent/ca.pem\""),
-            "connectors.o2.tls_ca_file (/etc/ringtrue/ringtrue.toml:9): found \"/nonexistent/ca.pem\", which cannot be \
-             read: No such file or directory (os error 2); allowed: a path to a file",
-        ),
-        (
-            with_password("interface_version = 3.4"),
-            "connectors.o2.interface_version (/etc/ringtrue/ringtrue.toml:8): found a floating-point number; allowed: \
-             \"3.4\" or \"5.0\"",
-        ),
-        (
-            with_password("reconnect_min = \"2m\""),
-            "connectors.o2.reconnect_min (/etc/ringtrue/ringtrue.toml:8): found 2m; allowed: at most 1m, the value of \
-             `connectors.o2.reconnect_max`",
-        ),
-        (
-            with_password("").replace("smsc.example.net", "smsc.example.net:2775"),
-            "connectors.o2.host (/etc/ringtrue/ringtrue.toml:3): found \"smsc.example.net:2775\"; allowed: a host name \
-             or an IP address, without a port",
-        ),
-        (
-            with_password("").replace("\"+447700900001\"", ""),
-            "connectors.o2.receivers (/etc/ringtrue/ringtrue.toml:6): found []; allowed: at least one number",
-        ),
-        (
-            with_password("").replace("01\"]", "01\", \"+447700900001\"]"),
-            "connectors.o2.receivers (/etc/ringtrue/ringtrue.toml:6): found \"+447700900001\" twice; allowed: each \
-             number only once",
-        ),
-    ] {
-        assert_rejected(&file, SECRET, message);
-    }
-}
-
-#[test]
-fn connectors_that_share_a_receiver_need_the_same_country() {
-    let spare = with_password("country = \"GB\"").replace("connectors.o2", "connectors.spare");
-    load_valid(&format!("{}\n{spare}", with_password("country = \"GB\"")), SECRET);
-    assert_rejected(
-        &format!("{}\n{spare}", with_password("country = \"DE\"")),
-        SECRET,
-        "connectors.spare.receivers (/etc/ringtrue/ringtrue.toml:14): found \"+447700900001\", which `connectors.o2` \
-         also serves; allowed: receivers of this connector only, or the same `country` as `connectors.o2`: otherwise \
-         the sender of an SMS would depend on the connector",
-    );
-}
-
-#[test]
-fn secrets_come_from_files_or_variables() {
-    assert_rejected(
-        &o2("password = \"hunter2\""),
-        [],
-        "connectors.o2.password (/etc/ringtrue/ringtrue.toml:7): unknown key; did you mean \
-         connectors.o2.password_file?",
-    );
-    assert_rejected(
-        &o2(""),
-        [],
-        "connectors.o2.password_file (/etc/ringtrue/ringtrue.toml:1): found nothing; allowed: a path to a file \
-         readable by its owner only; or set `connectors.o2.password_env`",
-    );
-    assert_rejected(
-        &with_password("password_file = \"o2.password\""),
-        SECRET,
-        "connectors.o2.password_env (/etc/ringtrue/ringtrue.toml:7): found \"O2_PASSWORD\"; allowed: nothing, because \
-         `connectors.o2.password_file` is set",
-    );
-    assert_rejected(
-        &with_password(""),
-        [],
-        "connectors.o2.password_env (/etc/ringtrue/ringtrue.toml:7): found \"O2_PASSWORD\", which is not set; allowed: \
-         the name of an environment variable that holds the secret",
-    );
-    assert_rejected(
-        &with_password(""),
-        [("O2_PASSWORD", "correct horse battery")],
-        "connectors.o2.password_env (/etc/ringtrue/ringtrue.toml:7): found \"O2_PASSWORD\", which holds an invalid \
-         value; allowed: a password of 1 to 8 ASCII characters, the limit of SMPP",
-    );
-    assert_rejected(
-        &o2("password_env = \"hunter 2!\""),
-        [],
-        "connectors.o2.password_env (/etc/ringtrue/ringtrue.toml:7): found \"hunter 2!\"; allowed: the name of an \
-         environment variable: letters, digits and `_`",
-    );
-}
-
-#[test]
 fn secret_variables_are_not_settings() {
-    let file = o2("password_env = \"RINGTRUE_O2_PASSWORD\"");
+    let file = smpp("").replace("SECRET", "RINGTRUE_O2_PASSWORD");
     let secret = [("RINGTRUE_O2_PASSWORD", "hunter2")];
-    assert_eq!(only_smpp(&load_valid(&file, secret).connectors).password, "hunter2".into());
+    load_valid(&file, secret);
     assert!(load("", secret).is_err());
-    assert_rejected(
-        &with_password(""),
-        [("O2_PASSWORD", "hunter2"), ("RINGTRUE_CONNECTORS__O2__HOST", "smsc")],
-        "RINGTRUE_CONNECTORS__O2__HOST: no setting for this environment variable; did you mean a section of \
-         the file, [connectors]?",
-    );
-}
-
-fn write_secret(folder: &Path, text: &str, mode: u32) -> String {
-    let path = folder.join("o2.password");
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-    path.display().to_string()
-}
-
-#[test]
-fn secret_files_must_be_private() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = write_secret(folder.path(), "hunter2\n", 0o600);
-    let file = o2(&format!("password_file = \"{path}\""));
-    assert_eq!(only_smpp(&load_valid(&file, []).connectors).password, "hunter2".into());
-    let message = |what: &str| {
-        format!(
-            "connectors.o2.password_file (/etc/ringtrue/ringtrue.toml:7): found \"{path}\", which {what}; allowed: a \
-             path to a file readable by its owner only"
-        )
-    };
-    write_secret(folder.path(), "hunter2\n", 0o644);
-    assert_rejected(&file, [], &message("is readable by users other than its owner (mode 0644)"));
-    fs::remove_file(&path).unwrap();
-    assert_rejected(&file, [], &message("cannot be read: No such file or directory (os error 2)"));
 }
 
 #[test]
 fn secrets_are_masked() {
-    let loaded = load(&with_password(""), SECRET).unwrap();
+    let loaded = load(&smpp(""), SECRETS).unwrap();
     assert!(!format!("{loaded:?}").contains("hunter2"));
     let shown: Vec<_> = loaded.changed.iter().map(|it| format!("{} = {}", it.key, it.value)).collect();
     assert_eq!(
@@ -267,9 +92,9 @@ fn secrets_are_masked() {
         [
             "connectors.o2.host = \"smsc.example.net\"",
             "connectors.o2.kind = \"smpp\"",
-            "connectors.o2.password_env = \"O2_PASSWORD\"",
+            "connectors.o2.password_env = \"SECRET\"",
             "connectors.o2.port = 2775",
-            "connectors.o2.receivers = [\"+447700900001\"]",
+            "connectors.o2.receivers = [\"+447700900001\", \"+447700900002\"]",
             "connectors.o2.system_id = \"ringtrue\"",
         ]
     );
@@ -277,16 +102,178 @@ fn secrets_are_masked() {
 
 #[test]
 fn connectors_compare_by_settings_and_secrets() {
-    let section = |file: &str, password| load_valid(file, [("O2_PASSWORD", password)]).connectors.remove(0);
-    let old = section(&with_password(""), "hunter2");
+    let section = |file: &str, password| load_valid(file, [("SECRET", password)]).connectors.remove(0);
+    let old = section(&smpp(""), "hunter2");
     assert_eq!(old.name(), "o2");
-    assert_eq!(old, section(&format!("# moved\n\n{}", with_password("")), "hunter2"));
+    assert_eq!(old, section(&format!("# moved\n\n{}", smpp("")), "hunter2"));
     for (file, password) in [
-        (with_password(""), "hunter3"),
-        (with_password("binds = 2"), "hunter2"),
-        (with_password("").replace("2775", "2776"), "hunter2"),
-        (with_password("").replace("connectors.o2", "connectors.o3"), "hunter2"),
+        (smpp(""), "hunter3"),
+        (smpp("binds = 2"), "hunter2"),
+        (smpp("").replace("2775", "2776"), "hunter2"),
+        (smpp("").replace("connectors.o2", "connectors.o3"), "hunter2"),
     ] {
         assert_ne!(old, section(&file, password), "{file}");
     }
+}
+
+#[track_caller]
+fn read_webhook(driver: &str, rest: &str) -> WebhookConfig {
+    let mut connectors = load_valid(&format!("{SMS_HTTP}driver = \"{driver}\"\n{rest}"), SECRETS).connectors;
+    let Connector::SmsHttp(webhook) = connectors.remove(0).connector else { panic!() };
+    assert_eq!(webhook.driver.as_str(), driver);
+    *webhook
+}
+
+#[test]
+fn omitted_members_of_webhooks_have_defaults() {
+    let webhook = read_webhook("twilio", "auth_token_env = \"SECRET\"");
+    assert_eq!((&*webhook.name, webhook.receivers.len()), ("sms", 1));
+    assert_eq!(webhook.public_url.as_str(), "https://sms.example.com/southbound/sms/sms");
+    assert!(webhook.path_secret.is_none() && webhook.allowed.is_empty() && webhook.country.is_none());
+    assert_eq!(webhook.max_skew, WebhookConfig::MAX_SKEW);
+    assert!(matches!(webhook.driver, WebhookDriver::Twilio(twilio) if twilio.auth_token.is_some()));
+}
+
+#[test]
+fn common_members_of_webhooks_are_read() {
+    let members = "allowed_addresses = [\"10.0.0.0/8\"]\nmax_skew = \"1m\"\ncountry = \"GB\"\n";
+    let webhook = read_webhook("kannel", &format!("{members}{PATH_SECRET}"));
+    assert!(webhook.path_secret.is_some());
+    assert_eq!(webhook.allowed, ["10.0.0.0/8".parse().unwrap()]);
+    assert_eq!((webhook.max_skew, webhook.country), (Duration::from_mins(1), "GB".parse().ok()));
+}
+
+#[test]
+fn every_driver_is_read() {
+    for driver in ["infobip", "kannel", "jasmin"] {
+        read_webhook(driver, PATH_SECRET);
+    }
+    assert!(
+        matches!(read_webhook("sinch", "secret_env = \"SECRET\"").driver, WebhookDriver::Sinch(it) if it.secret.is_some())
+    );
+    let key = "public_key = \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"";
+    assert!(matches!(read_webhook("telnyx", key).driver, WebhookDriver::Telnyx(it) if it.public_key.is_some()));
+
+    let vonage =
+        |method| read_webhook("vonage", &format!("signature_secret_env = \"SECRET\"\nsignature_method = \"{method}\""));
+    let WebhookDriver::Vonage(signed) = vonage("hmac_sha256").driver else { panic!() };
+    assert!(matches!(signed.signature, Some(VonageSignature::Sig { method: SigMethod::HmacSha256, .. })));
+    let WebhookDriver::Vonage(bearer) = vonage("bearer").driver else { panic!() };
+    assert!(matches!(bearer.signature, Some(VonageSignature::Bearer(_))));
+
+    let plivo = |rest: &str| read_webhook("plivo", &format!("auth_token_env = \"SECRET\"\n{rest}")).driver;
+    let WebhookDriver::Plivo(third) = plivo("signature_version = \"v3\"") else { panic!() };
+    assert!(matches!(third.signature, Some(PlivoSignature::V3(_))));
+    let WebhookDriver::Plivo(second) = plivo(PATH_SECRET) else { panic!() };
+    assert!(matches!(second.signature, Some(PlivoSignature::V2(_))));
+
+    let WebhookDriver::Generic(generic) = read_webhook(
+        "generic",
+        "secret_env = \"SECRET\"
+        signature_header = \"X-Signature\"
+        signature_encoding = \"base64\"
+        signature_prefix = \"sha256=\"
+        timestamp_header = \"x-timestamp\"
+        from_field = \"/message/from\"
+        id_field = \"id\"",
+    )
+    .driver
+    else {
+        panic!()
+    };
+    let signature = generic.signature.unwrap();
+    assert_eq!((signature.header.as_str(), signature.encoding), ("x-signature", TagEncoding::Base64));
+    assert_eq!((signature.prefix.as_str(), signature.timestamp.unwrap().as_str()), ("sha256=", "x-timestamp"));
+    let fields = generic.fields;
+    assert_eq!((&*fields.from, &*fields.to, &*fields.text), ("/message/from", "to", "text"));
+    assert_eq!(fields.id.as_deref(), Some("id"));
+}
+
+#[test]
+fn signature_can_be_turned_off() {
+    for driver in ["twilio", "vonage", "telnyx", "sinch", "bird", "messagebird", "plivo", "generic"] {
+        let webhook = read_webhook(driver, &format!("signature = \"off\"\n{PATH_SECRET}"));
+        let shown = format!("{:?}", webhook.driver);
+        assert!(shown.contains("None"), "{shown}");
+    }
+}
+
+#[test]
+fn unsigned_webhooks_need_a_path_secret_or_allowed_addresses() {
+    let off = "signature = \"off\"";
+    for (drivers, rest, reason) in [
+        ("infobip kannel jasmin", "", "this driver has no signatures and anyone could call"),
+        (
+            "twilio vonage telnyx sinch bird messagebird plivo generic",
+            off,
+            "the signature is off and anyone could call",
+        ),
+    ] {
+        for driver in drivers.split(' ') {
+            let error = load(&format!("{SMS_HTTP}driver = \"{driver}\"\n{rest}"), SECRETS).unwrap_err().to_string();
+            assert!(error.starts_with("connectors.sms.allowed_addresses ") && error.contains(reason), "{error}");
+        }
+    }
+}
+
+fn camara(rest: &str) -> CamaraConfig {
+    let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let mut connectors = load_valid(&format!("{CAMARA}{rest}"), [("SECRET", "hunter2"), ("KEY", &key)]).connectors;
+    let Connector::Camara(camara) = connectors.remove(0).connector else { panic!() };
+    camara.config
+}
+
+fn sim_swap(rest: &str) -> SimSwapConfig {
+    camara(rest).sim_swap.unwrap()
+}
+
+#[test]
+fn sim_swap_is_off_by_default() {
+    for off in ["", "sim_swap = \"off\""] {
+        let config = camara(off);
+        assert!(config.sim_swap.is_none() && config.scopes.verify.is_some());
+    }
+    let default = sim_swap("sim_swap = \"client_credentials\"");
+    let expected = SimSwapConfig::new(SimSwapFlow::ClientCredentials);
+    assert_eq!(format!("{default:?}"), format!("{expected:?}"));
+    assert_eq!((&*default.path, default.operations), ("/sim-swap/v2", vec![SimSwapOperation::RetrieveDate]));
+
+    let config = camara("sim_swap = \"ciba\"\nverify_scope = \"\"\ndevice_phone_number_scope = \"off\"");
+    assert!(matches!(config.sim_swap.unwrap().flow, SimSwapFlow::Ciba));
+    assert!(config.scopes.verify.is_none() && config.scopes.device_phone_number.is_none());
+}
+
+#[test]
+fn every_member_of_sim_swap_is_read() {
+    let sim_swap = sim_swap(
+        "sim_swap = \"jwt_bearer\"
+        sim_swap_path = \"/sim-swap/v1\"
+        sim_swap_operations = [\"check\", \"retrieve_date\"]
+        sim_swap_retrieve_date_scope = \"sim-swap\"
+        sim_swap_check_scope = \"sim-swap:c\"
+        sim_swap_assumed_days = 30
+        signing_key_env = \"KEY\"
+        signing_key_id = \"2026-11\"
+        assertion_audience = \"issuer\"",
+    );
+    assert!(matches!(sim_swap.flow, SimSwapFlow::JwtBearer { audience: Audience::Issuer, .. }));
+    assert_eq!(sim_swap.operations, [SimSwapOperation::Check, SimSwapOperation::RetrieveDate]);
+    let written = (&*sim_swap.path, &*sim_swap.retrieve_date_scope, &*sim_swap.check_scope);
+    assert_eq!(written, ("/sim-swap/v1", "sim-swap", "sim-swap:c"));
+    assert_eq!(sim_swap.assumed_window, Some(SignedDuration::from_hours(24 * 30)));
+}
+
+#[test]
+fn provider_without_discovery_needs_the_endpoints_in_use() {
+    let endpoints = |rest: &str| match camara(rest).provider {
+        Provider::Endpoints(endpoints) => endpoints,
+        other => panic!("{other:?}"),
+    };
+    let only_sims =
+        "verify_scope = \"\"\ndevice_phone_number_scope = \"\"\ntoken_endpoint = \"https://op.example/token\"";
+    let found = endpoints(&format!("sim_swap = \"client_credentials\"\n{only_sims}"));
+    assert_eq!((found.authorization.clone(), found.backchannel.clone()), (None, None));
+    let backchannel = "backchannel_authentication_endpoint = \"https://op.example/bc\"";
+    let found = endpoints(&format!("sim_swap = \"ciba\"\n{backchannel}\n{only_sims}"));
+    assert_eq!(found.backchannel.as_ref().map(AsRef::as_ref), Some("https://op.example/bc"));
 }

@@ -1,17 +1,44 @@
-//! Networks and receiver pools.
+//! Networks, receiver pools, and the sources of numbers' networks.
 
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+};
+
+use rcgen::{KeyPair, PKCS_RSA_SHA256};
 use ringtrue_domain::{
     network::{Network, NetworkDirectory},
     phone::Msisdn,
     tenancy::Mode,
 };
+use ringtrue_operators::{ip_routing::IpRoutingConfig, number_lookup::http_hlr::HlrDriver};
+use ringtrue_sandbox::directory::DirectoryConfig;
 
-use super::{assert_rejected, load_valid};
+use super::{O2, SMPP, load_valid};
+use crate::config::NumberSourceSection;
 
-/// Serves two numbers; seven lines.
-const CONNECTOR: &str = "[connectors.o2]\nkind = \"smpp\"\nhost = \"smsc.example.net\"\nport = 2775\n\
-                         system_id = \"ringtrue\"\npassword_env = \"PASSWORD\"\n\
-                         receivers = [\"+447700900001\", \"+447700900002\"]\n";
+const SUBSCRIBERS: &str = r#"["+447700900123 23430", "+447700900124 23410 ported-from 23430 absent"]"#;
+const SOURCES: &str = r#"
+[number_sources.aaa]
+kind = "enum_dns"
+servers = ["192.0.2.53:53"]
+routing_numbers = ["d27*=25001"]
+
+[number_sources.bbb]
+kind = "http_hlr"
+driver = "twilio"
+key = "SK1"
+client_secret_env = "TWILIO_SECRET"
+
+[number_sources.ccc]
+kind = "telco_finder"
+root = "https://finder.example"
+token_endpoint = "https://finder.example/token"
+client_id = "us"
+client_authentication = "client_secret_basic"
+client_secret_env = "TWILIO_SECRET"
+operators = ["three=23420"]
+"#;
 
 fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Live).unwrap()
@@ -20,11 +47,8 @@ fn number(text: &str) -> Msisdn {
 #[test]
 fn networks_and_pools_are_read() {
     let file = format!(
-        "{CONNECTOR}
-        [networks.23410]
-        name = \"O2\"
-        aliases = [\"Telefonica\"]
-        country = \"GB\"
+        "{SMPP}password_env = \"PASSWORD\"
+        {O2}aliases = [\"Telefonica\"]
         prefixes = [\"+447700\", \"447701\"]
         receivers = [\"+447700900001\"]
         [networks.310004]
@@ -57,140 +81,105 @@ fn networks_and_pools_are_read() {
     assert_eq!(load_valid(&file, [("PASSWORD", "secret")]).networks, expected);
 }
 
-/// `rest` starts on line 8.
-#[track_caller]
-fn assert_rejected_with_connector(rest: &str, message: &str) {
-    assert_rejected(&format!("{CONNECTOR}{rest}"), [("PASSWORD", "secret")], message);
-}
-
-const O2: &str = "[networks.23410]\nname = \"O2\"\ncountry = \"GB\"\n";
-
 #[test]
-fn invalid_networks_are_rejected() {
-    let named = |member: &str| format!("{O2}{member}");
-    for (rest, message) in [
-        (
-            "[networks.o2]\nname = \"O2\"".to_owned(),
-            "networks.o2 (/etc/ringtrue/ringtrue.toml:8): found \"o2\"; allowed: a network id: five or six digits, MCC \
-             and MNC",
-        ),
-        (
-            "[networks.23410]".to_owned(),
-            "networks.23410.name (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: 1 to 100 characters without \
-             control characters",
-        ),
-        (
-            "[networks.23410]\nname = \"O2\"".to_owned(),
-            "networks.23410.country (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: a two-letter country \
-             code, such as \"GB\"",
-        ),
-        (
-            "[networks.23410]\nname = \"O2\"\ncountry = \"UK\"".to_owned(),
-            "networks.23410.country (/etc/ringtrue/ringtrue.toml:10): found \"UK\"; allowed: a two-letter country \
-             code, such as \"GB\"",
-        ),
-        (
-            named("prefix = [\"+447700\"]"),
-            "networks.23410.prefix (/etc/ringtrue/ringtrue.toml:11): unknown key; did you mean \
-             networks.23410.prefixes?",
-        ),
-        (
-            named("prefixes = [\"07700\"]"),
-            "networks.23410.prefixes (/etc/ringtrue/ringtrue.toml:11): found [\"07700\"]; allowed: a list, each item \
-             a number prefix of 1 to 15 digits with the country code, such as \"+447700\"",
-        ),
-        (
-            named("prefixes = [\"447700\", \"+447700\"]"),
-            "networks.23410.prefixes (/etc/ringtrue/ringtrue.toml:11): found \"447700\" twice; allowed: each prefix \
-             only once",
-        ),
-        (
-            named("prefixes = [\"44\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\"\nprefixes = [\"+44\"]"),
-            "networks.23415.prefixes (/etc/ringtrue/ringtrue.toml:15): found \"44\"; allowed: prefixes of this network \
-             only; this one is also in `networks.23410.prefixes`",
-        ),
-        (
-            named("aliases = [\"23411\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\"\naliases = [\"23411\"]"),
-            "networks.23415.aliases (/etc/ringtrue/ringtrue.toml:15): found \"23411\"; allowed: ids of this network \
-             only; this one is also in `networks.23410.aliases`",
-        ),
-        (
-            named("aliases = [\"23415\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\""),
-            "networks.23410.aliases (/etc/ringtrue/ringtrue.toml:11): found \"23415\"; allowed: ids of this network \
-             only; this is the id of `networks.23415`",
-        ),
-        (
-            "networks.23410 = \"O2\"".to_owned(),
-            "connectors.o2.networks.23410 (/etc/ringtrue/ringtrue.toml:8): unknown key",
-        ),
-        (
-            "[networks]\n23410 = \"O2\"".to_owned(),
-            "networks.23410 (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean a section, \
-             [networks.23410]?",
-        ),
-        (
-            "[network.23410]\nname = \"O2\"".to_owned(),
-            "network.23410.name (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean \
-             networks.23410.name?",
-        ),
-    ] {
-        assert_rejected_with_connector(&rest, message);
-    }
-    assert_rejected(
-        "networks = 5",
-        [],
-        "networks (/etc/ringtrue/ringtrue.toml:1): unknown key; did you mean a section, [networks]?",
+fn ip_routing_settings_are_read() {
+    let file = format!(
+        "{O2}address_ranges = [\"192.0.2.0/25\", \"2001:db8::1/32\"]\nisps = [\"O2\", \"Telefonica UK\"]
+        [networks.23415]
+        name = \"Vodafone\"
+        country = \"GB\"
+        autonomous_systems = [64500, 4200000000]
+        [ip_routing]
+        range_files = [\"/etc/ringtrue/ranges\"]
+        isp_database = \"/var/lib/GeoIP/isp.mmdb\"
+        connection_type_database = \"/var/lib/GeoIP/connection-type.mmdb\"
+        asn_database = \"/var/lib/GeoIP/asn.mmdb\""
     );
-    load_valid("[networks]\n[receivers.countries]\n[connectors]", []);
+    let [o2, vodafone] = ["23410", "23415"].map(|id| id.parse().unwrap());
+    let database = |name: &str| Some(format!("/var/lib/GeoIP/{name}.mmdb").into());
+    let expected = IpRoutingConfig {
+        ranges: [(o2, vec!["192.0.2.0/25".parse().unwrap(), "2001:db8::1/32".parse().unwrap()])].into(),
+        range_files: vec!["/etc/ringtrue/ranges".into()],
+        isp_database: database("isp"),
+        connection_type_database: database("connection-type"),
+        asn_database: database("asn"),
+        isps: [("O2".to_owned(), "23410".parse().unwrap()), ("Telefonica UK".to_owned(), "23410".parse().unwrap())]
+            .into(),
+        autonomous_systems: [(64500, vodafone), (4_200_000_000, "23415".parse().unwrap())].into(),
+    };
+    assert_eq!(load_valid(&file, []).ip_routing, expected);
+}
+
+fn names(order: &str) -> Vec<String> {
+    let file = format!("number_lookup.order = {order}\n{SOURCES}");
+    let config = load_valid(&file, [("TWILIO_SECRET", "hunter2")]);
+    let name = |source: &NumberSourceSection| match source {
+        NumberSourceSection::Enum(config) => config.name.to_string(),
+        NumberSourceSection::Hlr(config, _) => config.name.to_string(),
+        NumberSourceSection::TelcoFinder(config, _) => config.name.to_string(),
+    };
+    config.number_lookup.sources.iter().map(name).collect()
 }
 
 #[test]
-fn receivers_without_a_connector_are_rejected() {
-    let served = "receivers of connectors: \"+447700900001\", \"+447700900002\"";
-    for (rest, key, line) in [
-        (format!("{O2}receivers = [\"+447700900003\"]"), "networks.23410.receivers", 11),
-        ("[receivers.countries]\nGB = [\"+447700900003\"]".to_owned(), "receivers.countries.GB", 9),
-        ("[receivers]\ndefault = [\"+447700900003\"]".to_owned(), "receivers.default", 9),
-    ] {
-        let message = format!(
-            "{key} (/etc/ringtrue/ringtrue.toml:{line}): found \"+447700900003\", which no connector serves; allowed: \
-             {served}"
+fn sources_follow_the_configured_order() {
+    assert_eq!(names("[]"), ["aaa", "bbb", "ccc"]);
+    assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
+}
+
+/// RSA keys are the longest secrets.
+#[test]
+fn rsa_signing_key_is_read_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vonage.pem");
+    fs::write(&path, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap().serialize_pem()).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    for algorithm in ["RS256", "PS256"] {
+        let file = format!(
+            "[number_sources.vonage]\nkind = \"http_hlr\"\ndriver = \"vonage_identity_insights\"\n\
+             application_id = \"us\"\nsigning_key_file = {path:?}\nsigning_key_id = \"2026-11\"\n\
+             signing_algorithm = \"{algorithm}\""
         );
-        assert_rejected_with_connector(&rest, &message);
+        let sources = load_valid(&file, []).number_lookup.sources;
+        let [NumberSourceSection::Hlr(config, _)] = &*sources else { panic!("{sources:?}") };
+        let HlrDriver::VonageIdentityInsights(vonage) = &config.driver else { panic!("{config:?}") };
+        assert_eq!(format!("{:?}", vonage.key), format!("SigningKey({algorithm}, 2026-11)"));
     }
-    assert_rejected(
-        "receivers.default = [\"+447700900003\"]",
-        [],
-        "receivers.default (/etc/ringtrue/ringtrue.toml:1): found \"+447700900003\", which no connector serves; \
-         allowed: receivers of connectors; no connector is configured",
-    );
+}
+
+/// Brands have their own ids, and sources return them with or without leading zeros in the MNC.
+#[test]
+fn networks_are_known_by_id_and_aliases() {
+    let file = format!("{O2}aliases = [\"Giffgaff\", \"23411\"]\n{SOURCES}");
+    let config = load_valid(&file, [("TWILIO_SECRET", "hunter2")]);
+    for source in &config.number_lookup.sources {
+        let known = match source {
+            NumberSourceSection::Enum(config) => &config.rules.known_networks,
+            NumberSourceSection::Hlr(config, _) => &config.known_networks,
+            NumberSourceSection::TelcoFinder(config, _) => &config.known_networks,
+        };
+        for (written, meant) in [("234010", "23410"), ("234011", "23411"), ("234012", "234012")] {
+            assert_eq!(known.resolve_plmn_code(written).unwrap().as_str(), meant);
+        }
+    }
 }
 
 #[test]
-fn invalid_pools_are_rejected() {
-    for (rest, message) in [
-        (
-            "[receivers]\ndefault = [\"07700900001\"]",
-            "receivers.default (/etc/ringtrue/ringtrue.toml:9): found [\"07700900001\"]; allowed: a list, each item a \
-             phone number in E.164 format, such as \"+447700900001\"",
-        ),
-        (
-            "[receivers]\ndefault = [\"+447700900001\", \"+447700900001\"]",
-            "receivers.default (/etc/ringtrue/ringtrue.toml:9): found \"+447700900001\" twice; allowed: each number \
-             only once",
-        ),
-        (
-            "[receivers.countries]\nBritain = [\"+447700900001\"]",
-            "receivers.countries.Britain (/etc/ringtrue/ringtrue.toml:9): found \"Britain\"; allowed: a two-letter \
-             country code, such as \"GB\"",
-        ),
-        (
-            "[receivers.countries.GB]\nnumbers = [\"+447700900001\"]",
-            "receivers.countries.GB.numbers (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean \
-             receivers.countries.GB?",
-        ),
-        ("[receivers]\nGB = [\"+447700900001\"]", "receivers.GB (/etc/ringtrue/ringtrue.toml:9): unknown key"),
-    ] {
-        assert_rejected_with_connector(rest, message);
-    }
+fn directory_exists_if_it_has_a_listener() {
+    let subscribers = format!("[sandbox]\nsubscribers = {SUBSCRIBERS}\n");
+    assert_eq!(load_valid(&subscribers, []).sandbox.directory, None);
+    let config = load_valid(&format!("{subscribers}enum_listen = \"127.0.0.1:5353\""), []);
+    let expected = DirectoryConfig {
+        enum_listen: Some("127.0.0.1:5353".parse().unwrap()),
+        hlr_listen: None,
+        subscribers: vec![
+            "+447700900123 23430".parse().unwrap(),
+            "+447700900124 23410 ported-from 23430 absent".parse().unwrap(),
+        ],
+        ..DirectoryConfig::default()
+    };
+    assert_eq!(config.sandbox.directory, Some(expected));
+    let by_variables =
+        load_valid("", [("RINGTRUE_SANDBOX__HLR_LISTEN", "[::1]:0"), ("RINGTRUE_SANDBOX__SUBSCRIBERS", SUBSCRIBERS)]);
+    assert_eq!(by_variables.sandbox.directory.unwrap().subscribers.len(), 2);
 }

@@ -3,8 +3,6 @@
 //! The phone's state exists only on the page: SMS instructions and codes are shown once, as to API callers.
 
 mod silent_check;
-mod sim_swaps;
-mod sims;
 mod sms;
 
 use askama::Template;
@@ -13,11 +11,14 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
+use jiff::SignedDuration;
 use ringtrue_domain::{
     account::Permission,
     lifecycle::{CheckId, Reference},
+    phone::Msisdn,
     product::Product,
-    tenancy::Mode,
+    sim_swap::SimSwapCheck,
+    tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
     checks::CreateError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms, silent::CreateSilent,
@@ -26,17 +27,82 @@ use ringtrue_engine::{
 
 use self::{
     silent_check::{RedirectResult, SimulatedBrowser},
-    sim_swaps::{SWAP_TIMES, SimSwapResult, SwapRow, SwapTime},
-    sims::{SIMS, SimulatedSim},
     sms::SmsDraft,
 };
 use super::{
+    checks::describe_sim_swap,
     error::{ConsoleError, to_sentence},
     forms::{FormFields, SessionForm},
-    page::{self, Layout, Section},
-    session::{ConsoleSession, ProjectAccess},
+    page::{self, Layout, MenuSection, UtcTime},
+    session::ProjectAccess,
 };
-use crate::http::{App, Routes, path::PathParameters, problem::Problem, query::Query};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+    problem::Problem,
+    routes::Routes,
+};
+
+/// Prefix of all numbers.
+const NUMBER_PREFIX: &str = "+9901234567";
+
+pub const SIMS: [SimulatedSim; 9] = [
+    SimulatedSim {
+        suffix: "00",
+        name: "Matches",
+        behaviour: "All checks succeed. All other even numbers behave the same.",
+    },
+    SimulatedSim {
+        suffix: "01",
+        name: "Does not match",
+        behaviour: "The operator reports another number, Discovery finds no number, and the SIM was changed within the last \
+               day. All other odd numbers behave the same.",
+    },
+    SimulatedSim {
+        suffix: "99",
+        name: "Operator fails",
+        behaviour: "The check ends with mno_server_error, or internal_error for Reverse SMS.",
+    },
+    SimulatedSim {
+        suffix: "98",
+        name: "No response",
+        behaviour: "The check expires. SIM Swap completes without a date.",
+    },
+    SimulatedSim {
+        suffix: "97",
+        name: "Operator not supported",
+        behaviour: "Creating a check fails with mno_not_supported.",
+    },
+    SimulatedSim {
+        suffix: "96",
+        name: "No Secure SNA",
+        behaviour: "Creating a Secure SNA check fails with mno_not_supported. Other products succeed.",
+    },
+    SimulatedSim {
+        suffix: "95",
+        name: "Operator times out",
+        behaviour: "The check ends with mno_timeout. Reverse SMS checks do not match.",
+    },
+    SimulatedSim {
+        suffix: "94",
+        name: "Unassigned number",
+        behaviour: "Creating a check fails with mno_not_supported. Eligibility returns subscriber_not_found.",
+    },
+    SimulatedSim {
+        suffix: "93",
+        name: "Lookup unavailable",
+        behaviour: "Creating a check fails with lookup_unavailable, which can be retried.",
+    },
+];
+
+pub const SWAP_TIMES: [SwapTime; 6] = [
+    SwapTime { value: "now", title: "just now", hours: 0 },
+    SwapTime { value: "5h", title: "5 hours ago", hours: 5 },
+    SwapTime { value: "3d", title: "3 days ago", hours: 3 * 24 - 1 },
+    SwapTime { value: "20d", title: "20 days ago", hours: 20 * 24 },
+    SwapTime { value: "200d", title: "200 days ago", hours: 200 * 24 },
+    SwapTime { value: "2y", title: "2 years ago", hours: 2 * 365 * 24 },
+];
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -45,8 +111,8 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", sms::send)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", silent_check::open)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", silent_check::redeem)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", sim_swaps::swap)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", sim_swaps::restore)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", swap)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", restore)
 }
 
 #[derive(Template)]
@@ -74,6 +140,63 @@ enum PhoneScreen {
     Sms(Box<SmsDraft>),
     Browser(Box<SimulatedBrowser>),
     SimSwap(SimSwapResult),
+}
+
+/// Reason why no check was created.
+enum CreateFailure {
+    /// Shown beside the form.
+    InvalidInput(String),
+    Other(ConsoleError),
+}
+
+#[derive(Debug)]
+pub struct SimulatedSim {
+    /// The last two digits, which select the behaviour.
+    pub suffix: &'static str,
+    pub name: &'static str,
+    pub behaviour: &'static str,
+}
+
+impl SimulatedSim {
+    pub fn number(&self) -> String {
+        format!("{NUMBER_PREFIX}{}", self.suffix)
+    }
+
+    pub fn by_suffix(digits: &str) -> Option<&'static SimulatedSim> {
+        SIMS.iter().find(|sim| sim.suffix == digits)
+    }
+}
+
+/// A choice of how long ago a SIM was swapped.
+#[derive(Debug)]
+pub struct SwapTime {
+    pub value: &'static str,
+    pub title: &'static str,
+    hours: i64,
+}
+
+/// A number with a swapped SIM.
+pub struct SwapRow {
+    pub number: String,
+    pub at: UtcTime,
+}
+
+/// Result of a SIM Swap check.
+pub struct SimSwapResult {
+    pub check: String,
+    pub status: &'static str,
+    pub summary: String,
+}
+
+impl SimSwapResult {
+    pub fn new(check: &SimSwapCheck) -> Self {
+        let summary = match (check.verdict(), check.error_code()) {
+            (Some(swap), _) => describe_sim_swap(swap),
+            (None, Some(code)) => format!("The check failed: {}", code.as_str()),
+            (None, None) => String::new(),
+        };
+        SimSwapResult { check: check.id.to_string(), status: check.status().as_str(), summary: to_sentence(&summary) }
+    }
 }
 
 impl CheckForm {
@@ -106,36 +229,27 @@ impl CheckForm {
 /// `GET …/handset`
 pub async fn show(
     State(app): State<App>,
-    session: ConsoleSession,
-    ids: PathParameters,
+    access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::View).await?)?;
+    require_sandbox(&access)?;
     let query = Query::parse(query.as_deref(), &["sim"])?;
     let sim = query.get("sim").and_then(SimulatedSim::by_suffix).unwrap_or(&SIMS[0]);
-    Ok(render_handset(&app, &session, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle))
+    Ok(render_handset(&app, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle))
 }
 
 /// `POST …/handset`: creates a check and shows it on the phone.
 pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form.with_rate_limit_class(RateLimitClass::Create);
-    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::Develop).await?)?;
+    let (access, fields) = authorize(&app, &ids, form.with_rate_limit_class(RateLimitClass::Create)).await?;
     let mut check_form = CheckForm::parse(&fields);
     match create_check(&app, &access, &check_form).await {
-        Ok(screen) => Ok(render_handset(&app, &session, &access, check_form, screen)),
+        Ok(screen) => Ok(render_handset(&app, &access, check_form, screen)),
         Err(CreateFailure::InvalidInput(error)) => {
             check_form.error = Some(to_sentence(&error));
-            Ok(render_handset(&app, &session, &access, check_form, PhoneScreen::Idle))
+            Ok(render_handset(&app, &access, check_form, PhoneScreen::Idle))
         }
         Err(CreateFailure::Other(error)) => Err(error),
     }
-}
-
-/// Reason why no check was created.
-enum CreateFailure {
-    /// Shown beside the form.
-    InvalidInput(String),
-    Other(ConsoleError),
 }
 
 impl From<CreateError> for CreateFailure {
@@ -155,18 +269,18 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
     match check_form.product {
         Product::ReverseSms => {
             let new = CreateReverseSms { phone_number, reference, callback_url };
-            let created = app.engine.create_reverse_sms(&access.project, new, None).await?;
+            let created = app.engine.checks.create_reverse_sms(&access.project, new, None).await?;
             Ok(PhoneScreen::Sms(Box::new(SmsDraft::new(&created, &check_form.number))))
         }
         Product::SecureSna | Product::Discovery => {
             let phone_number = (check_form.product == Product::SecureSna).then_some(phone_number);
             let new = CreateSilent { phone_number, reference, callback_url, ..CreateSilent::default() };
-            let created = app.engine.create_silent(&access.project, check_form.product, new, None).await?;
+            let created = app.engine.silent.create_silent(&access.project, check_form.product, new, None).await?;
             Ok(PhoneScreen::Browser(Box::new(SimulatedBrowser::new(&created, &check_form.number))))
         }
         Product::SimSwap | Product::Eligibility => {
             let new = CreateSimSwap { phone_number, period: None, reference };
-            let check = app.engine.create_sim_swap(&access.project, new, None).await?;
+            let check = app.engine.checks.create_sim_swap(&access.project, new, None).await?;
             Ok(PhoneScreen::SimSwap(SimSwapResult::new(&check)))
         }
     }
@@ -177,34 +291,103 @@ fn parse_check_id(fields: &FormFields) -> Result<CheckId, ConsoleError> {
 }
 
 fn redirect_to_check(access: &ProjectAccess, product: Product, check: CheckId) -> Response {
-    let layout = Layout::anonymous("").in_project(&access.project);
-    page::see_other(&format!("{}/checks/{product}/{check}", layout.project_path()))
+    page::see_other(&format!("{}/checks/{product}/{check}", access.path()))
 }
 
-fn require_sandbox(access: ProjectAccess) -> Result<ProjectAccess, ConsoleError> {
+/// Checks that the user may use the handset of the project.
+async fn authorize(
+    app: &App,
+    ids: &PathParameters,
+    form: SessionForm,
+) -> Result<(ProjectAccess, FormFields), ConsoleError> {
+    let (access, fields) = form.authorize_project(app, ids, Permission::Develop).await?;
+    require_sandbox(&access)?;
+    Ok((access, fields))
+}
+
+fn require_sandbox(access: &ProjectAccess) -> Result<(), ConsoleError> {
     if access.project.mode == Mode::Sandbox {
-        return Ok(access);
+        return Ok(());
     }
     let text = "The handset simulates phones of sandbox projects. This project is live.";
     Err(ConsoleError::new(StatusCode::CONFLICT, "Handset unavailable", text))
 }
 
 /// Responds with 400 if a form has an error.
-fn render_handset(
-    app: &App,
-    session: &ConsoleSession,
-    access: &ProjectAccess,
-    check_form: CheckForm,
-    screen: PhoneScreen,
-) -> Response {
+fn render_handset(app: &App, access: &ProjectAccess, check_form: CheckForm, screen: PhoneScreen) -> Response {
     let has_error = check_form.error.is_some() || matches!(&screen, PhoneScreen::Sms(draft) if draft.error.is_some());
     let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    let layout = Layout::for_session(session, "Handset").in_workspace(session, &access.workspace, Section::Handset);
-    let layout = layout.in_project(&access.project);
-    let swaps = sim_swaps::swap_rows(app, access.project.id);
+    let layout = access.layout("Handset", MenuSection::Handset);
+    let swaps = swap_rows(app, access.project.id);
     page::render(status, &HandsetPage { layout, check_form, screen, sims: &SIMS, swap_times: &SWAP_TIMES, swaps })
 }
 
 fn problem_sentence(problem: impl Into<Problem>) -> String {
     to_sentence(&problem.into().detail.replace("`/", "`"))
+}
+
+pub fn swap_rows(app: &App, project: ProjectId) -> Vec<SwapRow> {
+    let swapped = app.handsets.swapped_sims(project).into_iter();
+    swapped.map(|(number, at)| SwapRow { number, at: UtcTime(at) }).collect()
+}
+
+/// `POST …/handset/swap`
+pub async fn swap(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let selected = form.fields.get("when").unwrap_or(SWAP_TIMES[0].value);
+    let hours = SWAP_TIMES.iter().find(|time| time.value == selected).unwrap_or(&SWAP_TIMES[0]).hours;
+    update_sim(&app, &ids, form, |project, number| {
+        let now = app.engine.clock().now();
+        let at = now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);
+        app.handsets.swap_sim(project, number, at);
+    })
+    .await
+}
+
+/// `POST …/handset/swap-back`
+pub async fn restore(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    update_sim(&app, &ids, form, |project, number| app.handsets.restore_sim(project, number)).await
+}
+
+async fn update_sim(
+    app: &App,
+    ids: &PathParameters,
+    form: SessionForm,
+    update: impl FnOnce(ProjectId, &Msisdn),
+) -> Result<Response, ConsoleError> {
+    let (access, fields) = authorize(app, ids, form).await?;
+    let number = fields.get("number").unwrap_or_default().to_owned();
+    let mut check_form = CheckForm { product: Product::SimSwap, ..CheckForm::with_number(number) };
+    match Msisdn::parse(&check_form.number, Mode::Sandbox) {
+        Ok(number) => update(access.project.id, &number),
+        Err(error) => check_form.error = Some(to_sentence(&error.to_string())),
+    }
+    Ok(render_handset(app, &access, check_form, PhoneScreen::Idle))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
+    use ringtrue_sandbox::access::NumberScript;
+
+    use super::*;
+
+    #[test]
+    fn each_script_has_one_sim() {
+        let scripts =
+            SIMS.iter().map(|sim| NumberScript::of(Msisdn::parse(&sim.number(), Mode::Sandbox).unwrap().tail()));
+        let scripts: Vec<_> = scripts.collect();
+        for script in [
+            NumberScript::Even,
+            NumberScript::Odd,
+            NumberScript::OperatorFault,
+            NumberScript::Silence,
+            NumberScript::NothingSupported,
+            NumberScript::NoSecureSna,
+            NumberScript::OperatorTimeout,
+            NumberScript::NoSubscriber,
+            NumberScript::LookupDown,
+        ] {
+            assert_eq!(scripts.iter().filter(|other| **other == script).count(), 1, "{script:?}");
+        }
+    }
 }

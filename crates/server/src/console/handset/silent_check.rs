@@ -7,20 +7,21 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{extract::State, response::Response};
 use http::header;
-use ringtrue_domain::{account::Permission, lifecycle::CheckId, product::Product, sandbox::DEFAULT_SIM};
+use ringtrue_domain::{lifecycle::CheckId, product::Product};
 use ringtrue_engine::{
     rate_limit::RateLimitClass,
     silent::{CreatedSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectFailure, RedirectOutcome},
 };
+use ringtrue_sandbox::access::DEFAULT_SIM;
 use url::Url;
 
-use super::{CheckForm, PhoneScreen, parse_check_id, redirect_to_check, render_handset, require_sandbox};
+use super::{CheckForm, PhoneScreen, authorize, parse_check_id, redirect_to_check, render_handset};
 use crate::{
     console::{
         error::{ConsoleError, to_sentence},
         forms::{FormFields, SessionForm},
     },
-    http::{App, path::PathParameters, problem::Problem, request_context::RequestContext},
+    http::{app::App, parameters::PathParameters, problem::Problem, request_context::RequestContext},
 };
 
 /// Maximum wait for the simulated operator, which never responds for some SIMs.
@@ -105,7 +106,7 @@ impl SimulatedBrowser {
         let (token, sim) = (self.token.clone(), self.sim.clone());
         let request =
             DeviceRequest { product: self.product, check, token: &token, sim: Some(&sim), address: context.client_ip };
-        let operator_url = match app.engine.open_device_url(request).await {
+        let operator_url = match app.engine.silent.open_device_url(request).await {
             Ok(NextStep::Redirect(location)) => location,
             Ok(NextStep::Finish(outcome)) => return self.finish(&first, outcome),
             Err(error) => return self.record_failure(&first, &error.into()),
@@ -126,22 +127,17 @@ impl SimulatedBrowser {
     async fn authorize_at_operator(&mut self, app: &App, url: &str) -> Option<String> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorizer.forward(query)).await {
-            Err(_) => {
-                self.record_failure(
-                    url,
-                    &Problem::unavailable("the operator does not respond; the check expires at the end of its TTL"),
-                );
+            Err(_) => Err("the operator does not respond; the check expires at the end of its TTL"),
+            Ok(None) => Err("the sandbox operator is disabled in this deployment"),
+            Ok(Some(Err(_))) => Err("the sandbox operator did not respond"),
+            Ok(Some(Ok(response))) => Ok(response),
+        };
+        let response = match response {
+            Ok(response) => response,
+            Err(text) => {
+                self.record_failure(url, &Problem::unavailable(text));
                 return None;
             }
-            Ok(None) => {
-                self.record_failure(url, &Problem::unavailable("the sandbox operator is disabled in this deployment"));
-                return None;
-            }
-            Ok(Some(Err(_))) => {
-                self.record_failure(url, &Problem::unavailable("the sandbox operator did not respond"));
-                return None;
-            }
-            Ok(Some(Ok(response))) => response,
         };
         let callback_url =
             response.headers.get(header::LOCATION).and_then(|location| location.to_str().ok()).map(str::to_owned);
@@ -197,7 +193,7 @@ async fn return_to_callback(
     let connector = url.path_segments().and_then(|segments| segments.rev().nth(1)).unwrap_or_default();
     let device_return =
         DeviceReturn { connector, state, peer, address: context.client_ip, query: &query, headers: &[] };
-    Ok(app.engine.handle_authorization_response(device_return).await?)
+    Ok(app.engine.silent.handle_authorization_response(device_return).await?)
 }
 
 /// Removes the host and truncates long query values.
@@ -221,30 +217,28 @@ pub async fn open(
     ids: PathParameters,
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::Develop).await?)?;
+    let (access, fields) = authorize(&app, &ids, form).await?;
     let (product, check) = (parse_product(&fields), parse_check_id(&fields)?);
     // Rejects checks of other projects.
-    app.engine.read_any_check(access.project.id, product, check).await.map_err(Problem::from)?;
+    app.engine.checks.read_any_check(access.project.id, product, check).await?;
     let text = |name| fields.get(name).unwrap_or_default();
     let mut browser = SimulatedBrowser::for_check(check, product, text("sim"), text("t"));
     browser.follow_redirects(&app, check, &context).await;
     let check_form = CheckForm { product, ..CheckForm::with_number(browser.sim.clone()) };
-    Ok(render_handset(&app, &session, &access, check_form, PhoneScreen::Browser(Box::new(browser))))
+    Ok(render_handset(&app, &access, check_form, PhoneScreen::Browser(Box::new(browser))))
 }
 
 /// `POST …/handset/code`: redeems the code, as the project's server would.
 pub async fn redeem(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form.with_rate_limit_class(RateLimitClass::Create);
-    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::Develop).await?)?;
+    let (access, fields) = authorize(&app, &ids, form.with_rate_limit_class(RateLimitClass::Create)).await?;
     let (product, check) = (parse_product(&fields), parse_check_id(&fields)?);
     let code = fields.get("code").unwrap_or_default();
-    match app.engine.redeem(access.project.id, product, check, code).await {
+    match app.engine.silent.redeem(access.project.id, product, check, code).await {
         // The check's page shows the result.
         Ok(_) | Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => {
             Ok(redirect_to_check(&access, product, check))
         }
-        Err(error) => Err(Problem::from(error).into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,10 +1,16 @@
 //! The SMS of a Reverse SMS check: composed from the check's link and sent, optionally with delivery faults.
+//!
+//! Its link is also shown as a QR code: SVG without inline styles, which the content security policy forbids.
 
-use std::ops::RangeInclusive;
+use std::{
+    fmt::{self, Write as _},
+    ops::RangeInclusive,
+};
 
+use askama::filters::HtmlSafe;
 use axum::{extract::State, response::Response};
+use qrcode::{Color, EcLevel, QrCode};
 use ringtrue_domain::{
-    account::Permission,
     phone::Msisdn,
     product::Product,
     reverse_sms::{Platform, sms_link},
@@ -12,18 +18,18 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::reverse_sms::CreatedReverseSms;
 
-use super::{
-    CheckForm, PhoneScreen, parse_check_id, problem_sentence, redirect_to_check, render_handset, require_sandbox,
-};
+use super::{CheckForm, PhoneScreen, authorize, parse_check_id, problem_sentence, redirect_to_check, render_handset};
 use crate::{
     console::{
         error::{ConsoleError, to_sentence},
         forms::{FormFields, SessionForm},
-        qr::QrSvg,
     },
     handsets::SmsFaults,
-    http::{App, path::PathParameters},
+    http::{app::App, parameters::PathParameters},
 };
+
+/// Light margin required around the code.
+const QUIET_ZONE_MODULES: usize = 4;
 
 /// An SMS that is not sent yet.
 #[derive(Default)]
@@ -52,6 +58,54 @@ pub struct FaultFields {
     pub garbled: bool,
     pub out_of_order: bool,
 }
+
+pub struct QrSvg {
+    /// Modules on each side, including the quiet zone.
+    modules: usize,
+    /// SVG path data of the dark modules.
+    dark_path: String,
+}
+
+impl QrSvg {
+    /// Returns `None` if the text is too long.
+    pub fn encode(text: &str) -> Option<Self> {
+        let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
+        let (width, colors) = (code.width(), code.to_colors());
+        let mut dark_path = String::new();
+        for (y, row) in colors.chunks(width).enumerate() {
+            let mut x = 0;
+            for run in row.chunk_by(|one, next| one == next) {
+                if run[0] == Color::Dark {
+                    let length = run.len();
+                    // Writing to a String cannot fail.
+                    let _ = write!(
+                        dark_path,
+                        "M{} {}h{length}v1h-{length}z",
+                        x + QUIET_ZONE_MODULES,
+                        y + QUIET_ZONE_MODULES
+                    );
+                }
+                x += run.len();
+            }
+        }
+        Some(QrSvg { modules: width + 2 * QUIET_ZONE_MODULES, dark_path })
+    }
+}
+
+impl fmt::Display for QrSvg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QrSvg { modules, dark_path } = self;
+        write!(
+            f,
+            "<svg class=\"qr\" viewBox=\"0 0 {modules} {modules}\" role=\"img\" aria-label=\"QR code\" \
+             shape-rendering=\"crispEdges\"><rect class=\"light\" width=\"{modules}\" height=\"{modules}\"/>\
+             <path class=\"dark\" d=\"{dark_path}\"/></svg>"
+        )
+    }
+}
+
+/// Contains only numbers and path commands, not the text.
+impl HtmlSafe for QrSvg {}
 
 impl SmsDraft {
     pub fn new(created: &CreatedReverseSms, sim: &str) -> Self {
@@ -134,8 +188,7 @@ impl FaultFields {
 
 /// `POST …/handset/sms`
 pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::Develop).await?)?;
+    let (access, fields) = authorize(&app, &ids, form).await?;
     let check = parse_check_id(&fields)?;
     let error = match parse_sms(&fields) {
         Ok((from, to, faults)) => {
@@ -149,7 +202,7 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
     };
     let check_form = CheckForm::with_number(fields.get("sim").unwrap_or_default().to_owned());
     let draft = SmsDraft::from_rejected_form(&fields, &error);
-    Ok(render_handset(&app, &session, &access, check_form, PhoneScreen::Sms(Box::new(draft))))
+    Ok(render_handset(&app, &access, check_form, PhoneScreen::Sms(Box::new(draft))))
 }
 
 fn parse_sms(fields: &FormFields) -> Result<(Msisdn, Msisdn, SmsFaults), String> {
@@ -162,4 +215,44 @@ fn parse_sms(fields: &FormFields) -> Result<(Msisdn, Msisdn, SmsFaults), String>
         number("invalid receiver", "receiver")?,
         FaultFields::read(fields).parse()?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rasterises and decodes the code.
+    fn decode(qr: &QrSvg) -> String {
+        const PIXELS: usize = 4;
+        let mut modules = vec![vec![false; qr.modules]; qr.modules];
+        for run in qr.dark_path.split('M').skip(1) {
+            let (x, rest) = run.split_once(' ').unwrap();
+            let (y, rest) = rest.split_once('h').unwrap();
+            let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
+            let length: usize = rest.split('v').next().unwrap().parse().unwrap();
+            modules[y][x..x + length].fill(true);
+        }
+        let side = qr.modules * PIXELS;
+        let mut image = rqrr::PreparedImage::prepare_from_greyscale(side, side, |x, y| {
+            if modules[y / PIXELS][x / PIXELS] { 0 } else { 255 }
+        });
+        let grids = image.detect_grids();
+        assert_eq!(grids.len(), 1);
+        grids[0].decode().unwrap().1
+    }
+
+    #[test]
+    fn encoded_text_decodes_unchanged() {
+        for text in [
+            "sms:+99000000001?body=VERIFY%207K3QX9M20D",
+            "sms:+447700900001&body=ABCDEFGHIJKLMNOPQRST%207K3QX9M20D",
+            "https://example.com/\"><script>é",
+        ] {
+            let qr = QrSvg::encode(text).unwrap();
+            assert_eq!(decode(&qr), text);
+            let drawn = qr.to_string();
+            assert!(!drawn.contains("style") && !drawn.contains("script"), "{drawn}");
+        }
+        assert!(QrSvg::encode(&"x".repeat(5_000)).is_none());
+    }
 }

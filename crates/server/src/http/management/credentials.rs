@@ -5,24 +5,37 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, StatusCode};
-use ringtrue_domain::tenancy::Credential;
+use ringtrue_domain::{tenancy::Credential, timestamp};
 use ringtrue_engine::management::{IssuedCredential, NewCredential};
 use serde::Serialize;
 
 use crate::http::{
-    App,
-    body::read_json,
+    app::App,
+    body::{JsonError, Object, as_distinct_list, as_parsed, as_timestamp, read_json},
     caller::{Caller, scope::Management},
-    detached::run_to_completion,
-    etag::{IfMatch, with_etag},
-    idempotency::{IdempotencyHeader, idempotent},
-    json::{JsonError, Object, as_distinct_list, as_parsed, as_timestamp},
-    json_response,
-    path::PathParameters,
+    idempotency::Idempotency,
+    parameters::{PathParameters, Query},
     problem::Problem,
-    query::{PageBody, Query},
-    time,
+    response::{IfMatch, PageBody, json_response, with_etag},
+    routes::{Routes, delete, post},
 };
+
+pub fn routes() -> Routes {
+    const OF_PROJECT: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/credentials";
+    const ONE_OF_PROJECT: &str =
+        "/v1/management/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}";
+    const OF_WORKSPACE: &str = "/v1/management/workspaces/{workspace_id}/credentials";
+    const ONE_OF_WORKSPACE: &str = "/v1/management/workspaces/{workspace_id}/credentials/{client_id}";
+    Routes::default()
+        .get(OF_PROJECT, list)
+        .route(OF_PROJECT, post(create).idempotent())
+        .get(ONE_OF_PROJECT, get)
+        .route(ONE_OF_PROJECT, delete(revoke))
+        .get(OF_WORKSPACE, list)
+        .route(OF_WORKSPACE, post(create).idempotent())
+        .get(ONE_OF_WORKSPACE, get)
+        .route(ONE_OF_WORKSPACE, delete(revoke))
+}
 
 #[derive(Serialize)]
 struct CredentialBody {
@@ -49,9 +62,9 @@ impl From<&Credential> for CredentialBody {
         CredentialBody {
             client_id: credential.client_id.to_string(),
             scopes: credential.scopes.iter().map(|scope| scope.as_str()).collect(),
-            created_at: time::format(credential.created_at),
-            expires_at: credential.expires_at.map(time::format),
-            last_used_at: credential.last_used_at.map(time::format),
+            created_at: timestamp::format(credential.created_at),
+            expires_at: credential.expires_at.map(timestamp::format),
+            last_used_at: credential.last_used_at.map(timestamp::format),
         }
     }
 }
@@ -70,54 +83,46 @@ impl From<&IssuedCredential> for NewCredentialBody {
 }
 
 /// `GET .../credentials`
-pub async fn list(
+async fn list(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
-    let page = app.engine.list_credentials(&caller.manager(), ids.owner()?, page).await?;
+    let page = app.engine.management.list_credentials(&caller.manager(), ids.owner()?, page).await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |credential| CredentialBody::from(&credential))))
 }
 
 /// `POST .../credentials`
-pub async fn create(
+async fn create(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
+    idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let owner = ids.owner()?;
-    let manager = caller.manager();
-    let scope = app.engine.authorize(&manager, owner).await?;
-    let header = IdempotencyHeader::from_request(&request);
-    let bytes = read_json(&app, request).await?;
-    let new = parse_new_credential(&bytes)?;
-    let app_ = app.clone();
-    run_to_completion(&app_, async move {
-        idempotent(
-            &app,
-            scope,
-            &header,
-            &bytes,
-            |issued| NewCredentialBody::from(issued),
-            async |idempotency| app.engine.create_credential(&manager, owner, new, idempotency).await,
-        )
+    let (manager, owner) = (caller.manager(), ids.owner()?);
+    let scope = app.engine.management.authorize(&manager, owner).await?;
+    let body = read_json(&app, request).await?;
+    let new = parse_new_credential(&body)?;
+    let body_of = |issued: &IssuedCredential| NewCredentialBody::from(issued);
+    idempotency
+        .respond(StatusCode::CREATED, scope, &body, body_of, async |claim| {
+            app.engine.management.create_credential(&manager, owner, new, claim).await
+        })
         .await
-    })
-    .await
 }
 
 /// `GET .../credentials/{client_id}`
-pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let credential = app.engine.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
+async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
+    let credential = app.engine.management.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
     let response = json_response(StatusCode::OK, &CredentialBody::from(&credential));
     Ok(with_etag(response, &CredentialBody::without_last_use(&credential)))
 }
 
 /// `DELETE .../credentials/{client_id}`: also invalidates its tokens.
-pub async fn delete(
+async fn revoke(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
@@ -125,7 +130,7 @@ pub async fn delete(
 ) -> Result<Response, Problem> {
     let if_match = IfMatch::from_headers(&headers);
     let condition = |current: &Credential| if_match.matches(&CredentialBody::without_last_use(current));
-    app.engine.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
+    app.engine.management.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

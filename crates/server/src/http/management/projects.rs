@@ -1,4 +1,4 @@
-//! Projects.
+//! Projects, and the networks that they may use.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -6,9 +6,11 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
+    network::{AllowedNetwork, NetworkSelector},
     product::Product,
     search::{Field, FieldKind},
     tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
+    timestamp,
 };
 use ringtrue_engine::management::{
     ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch, SilentPatch,
@@ -17,19 +19,31 @@ use serde::Serialize;
 
 use super::credentials::NewCredentialBody;
 use crate::http::{
-    App,
-    body::read_json,
+    app::App,
+    body::{
+        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_distinct_list, as_integer, as_object,
+        as_parsed, as_text, read_json, read_json_with_limit,
+    },
     caller::{Caller, scope::Management},
-    detached::run_to_completion,
-    etag::{IfMatch, json_with_etag, with_etag},
-    idempotency::{IdempotencyHeader, idempotent},
-    json::{JsonError, Node, Object, as_boolean, as_distinct_list, as_integer, as_object, as_parsed, as_text},
-    json_response,
-    path::PathParameters,
+    idempotency::Idempotency,
+    parameters::{PathParameters, Query},
     problem::Problem,
-    query::{PageBody, Query},
-    time,
+    response::{IfMatch, PageBody, json_response, json_with_etag, with_etag},
+    routes::{self, Routes, post, put},
 };
+
+pub fn routes() -> Routes {
+    const PROJECTS: &str = "/v1/management/workspaces/{workspace_id}/projects";
+    const PROJECT: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}";
+    const NETWORKS: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/allowed-networks";
+    Routes::default()
+        .get(PROJECTS, list)
+        .route(PROJECTS, post(create).idempotent())
+        .get(PROJECT, get)
+        .route(PROJECT, routes::patch(patch).completes_after_disconnect())
+        .get(NETWORKS, get_allowed_networks)
+        .route(NETWORKS, put(replace_allowed_networks))
+}
 
 const SEARCHABLE_FIELDS: &[Field] = &[
     Field { name: "name", kind: FieldKind::Text },
@@ -97,8 +111,8 @@ impl From<&Project> for ProjectBody {
             disabled: project.disabled,
             configuration: (&project.configuration).into(),
             products: project.products.iter().map(|product| product.as_str()).collect(),
-            created_at: time::format(project.created_at),
-            updated_at: time::format(project.updated_at),
+            created_at: timestamp::format(project.created_at),
+            updated_at: timestamp::format(project.updated_at),
         }
     }
 }
@@ -140,7 +154,7 @@ impl From<&SilentSettings> for SilentBody {
 }
 
 /// `GET /v1/management/workspaces/{workspace_id}/projects`
-pub async fn list(
+async fn list(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
@@ -148,47 +162,42 @@ pub async fn list(
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
     let filter = query.search_filter(SEARCHABLE_FIELDS)?;
-    let page =
-        app.engine.list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref()).await?;
+    let page = app
+        .engine
+        .management
+        .list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref())
+        .await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::from(&project))))
 }
 
 /// `POST /v1/management/workspaces/{workspace_id}/projects`
-pub async fn create(
+async fn create(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
+    idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let workspace = ids.workspace()?;
-    let manager = caller.manager();
-    let scope = app.engine.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
-    let header = IdempotencyHeader::from_request(&request);
-    let bytes = read_json(&app, request).await?;
-    let new = parse_new_project(&bytes)?;
-    let app_ = app.clone();
-    run_to_completion(&app_, async move {
-        idempotent(
-            &app,
-            scope,
-            &header,
-            &bytes,
-            |CreatedProject { project, credential }| NewProjectBody::new(project, credential),
-            async |idempotency| app.engine.create_project(&manager, workspace, new, idempotency).await,
-        )
+    let (manager, workspace) = (caller.manager(), ids.workspace()?);
+    let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
+    let body = read_json(&app, request).await?;
+    let new = parse_new_project(&body)?;
+    let body_of = |CreatedProject { project, credential }: &CreatedProject| NewProjectBody::new(project, credential);
+    idempotency
+        .respond(StatusCode::CREATED, scope, &body, body_of, async |claim| {
+            app.engine.management.create_project(&manager, workspace, new, claim).await
+        })
         .await
-    })
-    .await
 }
 
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
-pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let project = app.engine.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
+    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
     Ok(json_with_etag(&ProjectBody::from(&project)))
 }
 
 /// `PATCH /v1/management/workspaces/{workspace_id}/projects/{project_id}` (RFC 7396)
-pub async fn patch(
+async fn patch(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
@@ -196,23 +205,18 @@ pub async fn patch(
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
     let manager = caller.manager();
-    app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
     let patch = parse_project_patch(&read_json(&app, request).await?)?;
-    let app_ = app.clone();
-    run_to_completion(&app_, async move {
-        let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
-        let updated = app.engine.patch_project(&manager, workspace, id, patch, &condition).await?;
-        let project = ProjectBody::from(&updated.project);
-        Ok(match &updated.credential {
-            None => json_with_etag(&project),
-            Some(issued) => {
-                let response = json_response(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
-                with_etag(response, &project)
-            }
-        })
+    let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
+    let updated = app.engine.management.patch_project(&manager, workspace, id, patch, &condition).await?;
+    let project = ProjectBody::from(&updated.project);
+    Ok(match &updated.credential {
+        None => json_with_etag(&project),
+        Some(issued) => {
+            with_etag(json_response(StatusCode::OK, &NewProjectBody::new(&updated.project, issued)), &project)
+        }
     })
-    .await
 }
 
 fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
@@ -240,7 +244,7 @@ fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
     Ok(patch)
 }
 
-pub(super) fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> {
+fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> {
     let mut products: Vec<Product> = as_distinct_list(node, pointer, as_parsed)?;
     products.sort_unstable();
     Ok(products)
@@ -280,6 +284,95 @@ fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
     };
     members.finish()?;
     Ok(patch)
+}
+
+#[derive(Serialize)]
+struct AllowedNetworksBody {
+    networks: Vec<AllowedNetworkBody>,
+}
+
+#[derive(Serialize)]
+struct AllowedNetworkBody {
+    network_id: String,
+    products: Vec<&'static str>,
+}
+
+impl From<&Project> for AllowedNetworksBody {
+    fn from(project: &Project) -> Self {
+        let networks = project.allowed_networks.iter().map(|allowed| AllowedNetworkBody {
+            network_id: allowed.network.to_string(),
+            products: allowed.products.iter().map(|product| product.as_str()).collect(),
+        });
+        AllowedNetworksBody { networks: networks.collect() }
+    }
+}
+
+/// `GET .../projects/{project_id}/allowed-networks`
+async fn get_allowed_networks(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+) -> Result<Response, Problem> {
+    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
+}
+
+/// `PUT .../projects/{project_id}/allowed-networks`
+async fn replace_allowed_networks(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (workspace, id) = (ids.workspace()?, ids.project()?);
+    let manager = caller.manager();
+    app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    let if_match = IfMatch::from_headers(request.headers());
+    let networks = parse_networks(&read_json_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;
+    let condition = |current: &Project| if_match.matches(&AllowedNetworksBody::from(current));
+    let project = app.engine.management.replace_allowed_networks(&manager, workspace, id, networks, &condition).await?;
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
+}
+
+fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
+    let mut body = Object::parse(document)?;
+    let networks = body.require("networks", |node, pointer| {
+        if matches!(&node, Node::List(nodes) if nodes.len() > MAX_ALLOWED_NETWORKS) {
+            return Err(JsonError::new(pointer, format!("at most {MAX_ALLOWED_NETWORKS} networks; use `*` for all")));
+        }
+        as_distinct_list(node, pointer, parse_network)
+    })?;
+    body.finish()?;
+    Ok(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
+}
+
+/// Exceeds the number of mobile networks worldwide.
+const MAX_ALLOWED_NETWORKS: usize = 2_000;
+
+/// Compares by network only: two entries for one network would be ambiguous.
+struct UniqueNetwork(AllowedNetwork);
+
+impl PartialEq for UniqueNetwork {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.network == other.0.network
+    }
+}
+
+fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let network: NetworkSelector = members.require("network_id", as_parsed)?;
+    let products = members.require("products", |node, pointer| {
+        let products = parse_products(node, pointer)?;
+        if products.is_empty() {
+            Err(JsonError::new(pointer, "at least one product is required"))
+        } else if products.iter().all(|product| product.requires_operator()) {
+            Ok(products)
+        } else {
+            Err(JsonError::new(pointer, "`eligibility` does not contact operators and needs no allowed network"))
+        }
+    })?;
+    members.finish()?;
+    Ok(UniqueNetwork(AllowedNetwork { network, products }))
 }
 
 #[cfg(test)]

@@ -4,16 +4,19 @@
 //! Clients may be small HTTP clients in apps: responses have a length, an absolute `Location` and less than 4 KiB. See
 //! decisions/0009-device-responses.md.
 
-use axum::{body::Body, response::Response};
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_domain::lifecycle::{ErrorCode, Reference};
 use ringtrue_engine::silent::{RedirectFailure, RedirectOutcome};
 use serde::Serialize;
 
-use super::super::{
+use crate::http::{
     error_catalog::ProblemCode,
-    json_response,
     problem::{FALLBACK_HINT, Problem},
+    response::json_response,
 };
 use crate::pages::{CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, device_page::DevicePage};
 
@@ -103,11 +106,11 @@ impl ResponseFormat {
     pub fn render(self, outcome: Result<Response, Problem>) -> Response {
         match (outcome, self) {
             (Ok(response), _) => response,
-            (Err(problem), ResponseFormat::Json) => axum::response::IntoResponse::into_response(problem),
+            (Err(problem), ResponseFormat::Json) => problem.into_response(),
             (Err(problem), ResponseFormat::Html) => {
                 let entry = problem.code.entry();
                 let page = DevicePage { title: entry.title, text: &problem.detail, code: None }.render();
-                let mut response = axum::response::IntoResponse::into_response(problem);
+                let mut response = problem.into_response();
                 // Prevents the middleware from replacing the page.
                 response.extensions_mut().remove::<Problem>();
                 html_response(response, page)
@@ -145,24 +148,18 @@ const CODE_INSTRUCTIONS: &str =
 /// Whether browsers send this `Accept` for navigation: it names XHTML and ranks HTML above `*/*`.
 fn is_browser_accept(accept: &str) -> bool {
     let html = quality(accept, "text/html");
-    quality(accept, "application/xhtml+xml") > 0 && html > 0 && html > quality(accept, "*/*")
+    quality(accept, "application/xhtml+xml") > 0.0 && html > 0.0 && html > quality(accept, "*/*")
 }
 
-/// Quality of a media range in thousandths; 0 if it is not listed.
-fn quality(accept: &str, media_range: &str) -> u16 {
+/// Quality of a media range; 0 if it is not listed.
+fn quality(accept: &str, media_range: &str) -> f32 {
     let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
         parts.next().filter(|name| name.eq_ignore_ascii_case(media_range))?;
         let quality = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        let quality = quality.map_or(1.0, |quality| quality.parse::<f32>().unwrap_or(0.0)).clamp(0.0, 1.0);
-        Some(thousandths(quality))
+        Some(quality.map_or(1.0, |quality| quality.parse::<f32>().unwrap_or(0.0).clamp(0.0, 1.0)))
     });
-    qualities.max().unwrap_or(0)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1")]
-fn thousandths(quality: f32) -> u16 {
-    (quality * 1000.0) as u16
+    qualities.fold(0.0, f32::max)
 }
 
 /// 302 response without a body.

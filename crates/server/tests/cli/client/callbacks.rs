@@ -26,11 +26,11 @@ fn next(receiver: &Web) -> String {
 
 /// Repeats a command while earlier callbacks are still in progress.
 fn run_until_settled(client: &TestClient, line: &str) -> CommandOutput {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let done = client.run(line);
         let is_waiting = [done.text(), done.errors()].iter().any(|text| text.contains("callback_in_progress"));
-        if !is_waiting || begun.elapsed() > TIMEOUT {
+        if !is_waiting || started.elapsed() > TIMEOUT {
             return done;
         }
     }

@@ -144,7 +144,7 @@ fn tokens_are_cached_until_rejected() {
     let token = |client: &TestClient| client.run("token --scope reverse_sms").expect_code(0).text();
     let first = token(&client);
     assert_eq!(token(&client), first, "the token is cached");
-    assert_ne!(client.run("token --scope discovery").text(), first, "one for each scope");
+    assert_ne!(client.run("token --scope discovery").text(), first, "each scope has its own token");
 
     let file = client.path("config/ringtrue/tokens/default.json");
     let kept = fs::read_to_string(&file).unwrap();

@@ -25,7 +25,7 @@ fn projects_are_created_shown_and_used() {
     client.run(&format!("reverse-sms create {MATCHING}")).expect_code(0);
     let used = client.run("projects create Till --use").expect_code(0);
     assert!(!used.text().contains("rts_") && used.errors().contains("now uses this project"));
-    assert_eq!(client.json("reverse-sms list"), json!([]), "it is another project");
+    assert_eq!(client.json("reverse-sms list"), json!([]), "the new project has no checks");
 }
 
 #[test]

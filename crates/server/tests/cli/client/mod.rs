@@ -5,8 +5,6 @@ mod checks;
 mod login;
 mod management;
 mod selftest;
-mod shells;
-mod tail;
 mod trigger;
 mod watch;
 
@@ -95,12 +93,13 @@ impl TestClient {
     }
 
     pub fn mode(&self, name: &str) -> u32 {
-        fs::metadata(self.path(name)).expect("it is there").permissions().mode() & 0o777
+        fs::metadata(self.path(name)).expect("the file exists").permissions().mode() & 0o777
     }
 
     /// Content of `dev.json`.
     pub fn dev(&self) -> Value {
-        serde_json::from_slice(&fs::read(self.path("data/dev.json")).expect("it is there")).expect("it is JSON")
+        serde_json::from_slice(&fs::read(self.path("data/dev.json")).expect("the file exists"))
+            .expect("the file contains JSON")
     }
 
     pub fn command(&self, line: &str) -> Command {
@@ -121,18 +120,22 @@ impl TestClient {
     pub fn csv(&self, line: &str) -> Vec<Vec<(String, String)>> {
         let text = self.run(&format!("{line} --output csv")).expect_code(0).text();
         let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
-        let names = lines.next().expect("a line with the names");
+        let names = lines.next().expect("a header line");
         lines.map(|fields| names.iter().cloned().zip(fields).collect()).collect()
     }
 
     /// Runs a command with this standard input.
     pub fn pipe(&self, line: &str, input: &str) -> CommandOutput {
         let mut command = self.command(line);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
         // The command may exit without reading.
         let _ = child.stdin.take().expect("the input is piped").write_all(input.as_bytes());
-        CommandOutput::from(child.wait_with_output().expect("it ends"))
+        CommandOutput::from(child.wait_with_output().expect("the command exits"))
     }
 }
 
@@ -141,5 +144,5 @@ pub fn field<'a>(row: &'a [(String, String)], name: &str) -> &'a str {
 }
 
 pub fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object[name].as_str().expect("a text")
+    object[name].as_str().expect("a string")
 }

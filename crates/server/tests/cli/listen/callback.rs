@@ -8,10 +8,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ringtrue_engine::{
-    callback::signature::{CoveredComponents, digest_header, format_date, sign},
-    keys::CallbackSigner,
-};
+use ringtrue_callback_signature::{CallbackSigner, CoveredComponents, digest_header, format_date, sign};
 
 use crate::process::TIMEOUT;
 
@@ -56,17 +53,17 @@ impl Callback {
     }
 
     pub fn get(&self, header_name: &str) -> &str {
-        &self.headers.iter().find(|(name, _)| name == header_name).expect("the header is there").1
+        &self.headers.iter().find(|(name, _)| name == header_name).expect("the header exists").1
     }
 
     pub fn set(&mut self, header_name: &str, value: &str) {
-        let header = self.headers.iter_mut().find(|(name, _)| name == header_name).expect("the header is there");
+        let header = self.headers.iter_mut().find(|(name, _)| name == header_name).expect("the header exists");
         value.clone_into(&mut header.1);
     }
 
     pub fn replace(&mut self, name: &str, old: &str, new: &str) {
         let value = self.get(name).replacen(old, new, 1);
-        assert_ne!(value, self.get(name), "{name} has no {old}");
+        assert_ne!(value, self.get(name), "{name} does not contain {old}");
         self.set(name, &value);
     }
 
@@ -92,7 +89,7 @@ pub fn now() -> Timestamp {
 
 /// Sends bytes, and returns the response until the connection closes.
 pub fn raw(address: &str, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).expect("something listens");
+    let mut stream = TcpStream::connect(address).expect("a server listens");
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     // The receiver may close the connection early.
     let _ = stream.write_all(bytes);

@@ -6,8 +6,8 @@ pub mod web;
 
 use std::{net::TcpListener, path::Path, process::Stdio, thread};
 
+use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::tenancy::Mode;
-use ringtrue_engine::keys::CallbackSigner;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -376,7 +376,7 @@ fn unreachable_application_is_reported() {
     drop(free);
     let listening = ListenCommand::start(&["--forward", &away]);
     let report = listening.send(&listening.callback(), 502);
-    assert!(report["forwarded"]["problem"].as_str().unwrap().contains("connection failed"), "{report}");
+    assert!(report["forwarded"]["problem"].as_str().unwrap().contains("connection refused"), "{report}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::{
     thread,
 };
 
+use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::tenancy::Mode;
-use ringtrue_engine::keys::{CallbackPublicKey, CallbackSigner};
 use serde_json::json;
 
 /// Sends the same response to every request, and records requests.

@@ -71,7 +71,7 @@ async fn inviting_a_pending_administrator_grants_no_access(world: World) {
     let other = world.another_tenant().await;
     let mut attacker = Browser::member(&world, &other, Role::Owner).await;
     let (engine, operator) = (&world.node.engine, Administrator::operator());
-    let admins = engine.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap().path;
+    let admins = engine.accounts.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap().path;
     let joes = Browser::member_with_email(&world, &world.acme, "joe@example.com", Role::Owner).await;
     for email in ["root@example.com", "joe@example.com"] {
         let link = invite(&mut attacker, &other, email, "viewer").await;
@@ -106,8 +106,8 @@ async fn account_created_by_an_invitation_has_no_other_access(world: World) {
 
     // The operator resets the account for its user, who accepts the invitation.
     let (engine, operator) = (&world.node.engine, Administrator::operator());
-    let account = engine.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
-    let own = engine.create_password_reset_link(&operator, account).await.unwrap().path;
+    let account = engine.accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
+    let own = engine.accounts.create_password_reset_link(&operator, account).await.unwrap().path;
     let mut jane = Browser::with_link(&world, &own).await;
     assert!(location(&impostor.get("/console").await).starts_with("/console/sign-in"));
     let token = invitation.split_once("token=").unwrap().1;
@@ -151,9 +151,12 @@ async fn invitation_is_accepted_by_the_invited_address_only(world: World) {
     let link = invite(&mut owner, &world.acme, "joe@example.com", "developer").await;
     joe.get(&voided).await.assert(410);
     let token = link.split_once("token=").unwrap().1.to_owned();
-    let eves = eve.get(&link).await.assert(200);
-    assert_well_formed(&link, &eves);
-    assert!(eves.text().contains("signed in with another address") && !eves.text().contains("invitation/accept"));
+    let page_for_eve = eve.get(&link).await.assert(200);
+    assert_well_formed(&link, &page_for_eve);
+    assert!(
+        page_for_eve.text().contains("signed in with another address")
+            && !page_for_eve.text().contains("invitation/accept")
+    );
     let accept = [("token", &*token)];
     eve.submit("/console/account", "/console/invitation/accept", &accept).await.assert(403);
     let mut bad = token.clone();
@@ -189,7 +192,7 @@ async fn promoted_account_loses_its_password_and_sessions(world: World) {
     let mut jane = Browser::with_link(&world, &second).await;
     jane.get(ACCOUNTS).await.assert(200);
 
-    // And is an administrator until another one says otherwise; one always stays.
+    // Another administrator can demote her; the last administrator cannot be demoted.
     let demote = find_action(&mut admin, ACCOUNTS, "jane@example.com", "remove-admin").await;
     admin.submit(ACCOUNTS, &demote, &[]).await.assert(303);
     jane.get(ACCOUNTS).await.assert(403);

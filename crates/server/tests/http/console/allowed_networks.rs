@@ -40,8 +40,9 @@ async fn networks_are_allowed_by_product() {
     assert!(!text.contains(" checked"), "no network is allowed by default: {text}");
     assert_eq!(text.matches("not connected").count(), 7, "only O2 is connected, for SMS only: {text}");
 
-    let ticks = [("23415.sim_swap", "on"), ("23410.reverse_sms", "on"), ("23415.discovery", "on"), ("x.y", "on")];
-    let saved = browser.submit(&page, &page, &ticks).await.assert(200).text();
+    let checked_boxes =
+        [("23415.sim_swap", "on"), ("23410.reverse_sms", "on"), ("23415.discovery", "on"), ("x.y", "on")];
+    let saved = browser.submit(&page, &page, &checked_boxes).await.assert(200).text();
     assert!(saved.contains("Saved.") && saved.matches(" checked").count() == 3, "{saved}");
     let expected = json!([
         {"network_id": "23415", "products": ["sim_swap", "discovery"]},
@@ -70,8 +71,8 @@ async fn unknown_network_stays_until_removed() {
     let known = world.node.engine.networks().directory().networks().cloned().collect();
     configure(&world, ["310004"]);
     let request = Request::put(&format!("{}/allowed-networks", project.path));
-    let strange = json!({"networks": [{"network_id": "310004", "products": ["sim_swap"]}]});
-    world.manage(request.json(&strange)).await.assert(200);
+    let removed_network = json!({"networks": [{"network_id": "310004", "products": ["sim_swap"]}]});
+    world.manage(request.json(&removed_network)).await.assert(200);
     world.node.engine.networks().replace(NetworkDirectory::new(known, vec![], vec![]).unwrap());
     let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;

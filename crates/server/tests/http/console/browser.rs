@@ -25,7 +25,8 @@ impl Browser {
     /// An administrator, signed in.
     pub async fn admin(world: &World) -> Self {
         let operator = Administrator::operator();
-        let link = world.node.engine.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap();
+        let link =
+            world.node.engine.accounts.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap();
         Browser::with_link(world, &link.path).await
     }
 
@@ -37,11 +38,11 @@ impl Browser {
     pub async fn member_with_email(world: &World, tenant: &Tenant, email: &str, role: Role) -> Self {
         let workspace: WorkspaceId = tenant.workspace_id.parse().unwrap();
         let (email, engine) = (email.parse().unwrap(), &world.node.engine);
-        let link = match engine.invite_member_as_operator(workspace, &email, role).await {
+        let link = match engine.accounts.invite_member_as_operator(workspace, &email, role).await {
             Err(MemberError::AlreadyMember) => {
                 let operator = Administrator::operator();
-                let account = engine.account_id_by_email(&operator, &email).await.unwrap();
-                engine.create_password_reset_link(&operator, account).await.unwrap()
+                let account = engine.accounts.account_id_by_email(&operator, &email).await.unwrap();
+                engine.accounts.create_password_reset_link(&operator, account).await.unwrap()
             }
             invited => invited.unwrap(),
         };

@@ -13,7 +13,7 @@ use crate::{
     reverse_sms::{EVEN, ReverseSmsClient},
     scripted_operator::ScriptedOperator,
     silent_client::{DISCOVERY, SilentClient},
-    world::{TestProject, World, eventually},
+    world::{TestProject, World},
 };
 
 on_both_stores!(
@@ -27,17 +27,6 @@ fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
 }
 
-/// Waits until a page contains a text.
-async fn wait_for_text(browser: &mut Browser, page: &str, what: &str) -> String {
-    let mut text = String::new();
-    eventually(what, async || {
-        text = browser.get(page).await.assert(200).text();
-        text.contains(what)
-    })
-    .await;
-    text
-}
-
 async fn check_page_shows_the_timeline_and_resends_the_callback(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
@@ -47,10 +36,18 @@ async fn check_page_shows_the_timeline_and_resends_the_callback(world: World) {
 
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &backend.project), check.id);
-    let text = wait_for_text(&mut browser, &page, "delivered").await;
-    for part in
-        ["Created", "Completed", "match", "Callback, attempt 1", "POST http", "signature=&#34;…&#34;", &check.id]
-    {
+    world.wait_for_callback_results().await;
+    let text = browser.get(&page).await.assert(200).text();
+    for part in [
+        "delivered",
+        "Created",
+        "Completed",
+        "match",
+        "Callback, attempt 1",
+        "POST http",
+        "signature=&#34;…&#34;",
+        &check.id,
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains(EVEN) && !text.contains(&check.body), "numbers and codes are not stored");
@@ -61,7 +58,8 @@ async fn check_page_shows_the_timeline_and_resends_the_callback(world: World) {
     assert!(browser.get(&next).await.text().contains("being resent"));
     let resent = receiver.next().await;
     assert_eq!((resent.body.clone(), resent.header("x-service-callback-attempt")), (first.body.clone(), "1"));
-    wait_for_text(&mut browser, &page, "Callback, attempt 2").await;
+    world.wait_for_callback_results().await;
+    assert!(browser.get(&page).await.assert(200).text().contains("Callback, attempt 2"));
 
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     assert_eq!(events["content"][0]["action"], "callback.resent");
@@ -82,12 +80,12 @@ async fn viewers_see_no_numbers_or_receiver_secrets(world: World) {
     let code = silent.complete_redirect(&format!("{}&sim={NUMBER}", check.target)).await;
     silent.redeem(&check.id, &code).await.assert(200);
     assert_eq!(receiver.next().await.json()["phone_number"], NUMBER);
+    world.wait_for_callback_results().await;
 
     let project = path_of(&world, &silent.project);
     let pages = [format!("{project}/checks/discovery/{}", check.id), format!("{project}/settings")];
     for role in Role::ALL {
         let mut browser = Browser::member(&world, &world.acme, role).await;
-        wait_for_text(&mut browser, &pages[0], "delivered").await;
         let texts = [browser.get(&pages[0]).await.assert(200), browser.get(&pages[1]).await.assert(200)];
         let text = texts.map(|page| page.text()).concat();
         for number in ["990123456710", "447700900123"] {
@@ -121,20 +119,20 @@ async fn timeline_shows_the_connector_and_the_pending_time(world: World) {
 
     let check = backend.create(json!({"phone_number": EVEN})).await;
     backend.text(EVEN, &check.receiver, "hello").await;
-    backend.ends_as(&check.id, "PENDING").await;
+    backend.expect_status(&check.id, "PENDING").await;
     let page = format!("{checks}/{}", check.id);
     let now = timeline(&browser.get(&page).await.assert(200).text());
     let [received, open] = ["SMS received: via connector sandbox", "Expires: Unless it completes earlier."];
     assert_eq!(now, ["Created", received, &pending, open]);
     world.advance(SignedDuration::from_secs(7));
     backend.text(EVEN, &check.receiver, &check.body).await;
-    backend.ends_as(&check.id, "COMPLETED").await;
+    backend.expect_status(&check.id, "COMPLETED").await;
     let then = timeline(&browser.get(&page).await.assert(200).text());
     assert_eq!(then, ["Created", "SMS received", &pending, received, "Completed: match"]);
 
     let late = backend.create(json!({"phone_number": EVEN})).await;
     backend.text(EVEN, &late.receiver, "hello").await;
-    backend.ends_as(&late.id, "PENDING").await;
+    backend.expect_status(&late.id, "PENDING").await;
     world.advance(SignedDuration::from_secs(300));
     let page = browser.get(&format!("{checks}/{}", late.id)).await.assert(200).text();
     let expired = "Expired: Not completed in time.";
@@ -161,7 +159,9 @@ async fn the_handset_runs_a_check_from_end_to_end(world: World) {
     let sms = [("check", &*check), ("sim", EVEN), ("receiver", &receiver), ("body", body)];
     let sent = browser.submit(&handset, &format!("{handset}/sms"), &sms).await;
     let page = location(&sent).to_owned();
-    let ended = wait_for_text(&mut browser, &page, "COMPLETED").await;
+    world.wait_for_sms().await;
+    let ended = browser.get(&page).await.assert(200).text();
+    assert!(ended.contains("COMPLETED"), "{ended}");
     assert!(ended.contains("order 7") && ended.contains("No callback was requested."), "{ended}");
 
     let wrong = browser.submit(&handset, &handset, &[("number", "no number")]).await.assert(400).text();

@@ -7,12 +7,14 @@ use super::{
     browser::{Browser, location},
     pages::assert_well_formed,
 };
+use ringtrue_test_support::poll_until;
+
 use crate::{
     client::Request,
     networks::world_with,
     on_both_stores,
     reverse_sms::{EVEN, ReverseSmsClient},
-    world::{World, eventually},
+    world::World,
 };
 
 const NETWORKS: &str = r#"
@@ -47,9 +49,10 @@ async fn deployment_pages_require_an_administrator() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
     let routes = console::routes();
-    let pages = || routes.table().iter().filter(|(_, path)| path.starts_with("/console/deployment"));
-    assert!(pages().count() >= 6);
-    for (_, path) in pages().filter(|(method, _)| *method == "GET") {
+    let all = routes.iter().map(|route| (route.method, route.path));
+    let pages: Vec<_> = all.filter(|(_, path)| path.starts_with("/console/deployment")).collect();
+    assert!(pages.len() >= 6);
+    for &(_, path) in pages.iter().filter(|(method, _)| *method == "GET") {
         let response = admin.get(path).await.assert(200);
         assert_well_formed(path, &response);
         assert!(response.text().contains("aria-current=\"page\""), "{path} is not in the menu");
@@ -59,9 +62,8 @@ async fn deployment_pages_require_an_administrator() {
         let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
         let token = member.form_token(&workspace).await;
         assert!(!member.get(&workspace).await.text().contains("/console/deployment"), "{role}");
-        for (method, path) in pages() {
-            let response =
-                if *method == "POST" { member.post(path, &token, &[]).await } else { member.get(path).await };
+        for &(method, path) in &pages {
+            let response = if method == "POST" { member.post(path, &token, &[]).await } else { member.get(path).await };
             assert_eq!(response.status, 403, "{role}: {method} {path}");
             assert!(response.text().contains("Only administrators of this deployment can do this."), "{path}");
         }
@@ -74,12 +76,12 @@ async fn networks_page_shows_connectors_receivers_and_networks() {
     let mut admin = Browser::admin(&world).await;
     let page = "/console/deployment/networks";
     let mut text = String::new();
-    eventually("the connector is down", async || {
+    poll_until("the connector is down", async || {
         text = admin.get(page).await.assert(200).text();
         text.contains("Connection failed: ")
     })
     .await;
-    let node = world.node.engine.node().0.to_string();
+    let node = world.node.engine.node.id().0.to_string();
     for part in [
         &*node,
         "kannel <span class=\"status s3\">idle",
@@ -104,7 +106,7 @@ async fn networks_page_counts_simulated_messages() {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
-    backend.ends_as(&check.id, "COMPLETED").await;
+    backend.expect_status(&check.id, "COMPLETED").await;
     let text = Browser::admin(&world).await.get("/console/deployment/networks").await.assert(200).text();
     for part in ["1 of 1", "Conclusion latency", "<dt>Accepted</dt><dd>1</dd>"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -183,7 +185,7 @@ async fn key_rotation_requires_confirmation() {
         assert_eq!(response.status, status, "{fields:?}: {}", response.text());
         assert_well_formed(page, &follow_redirect(response, page, &mut admin).await);
     }
-    assert_eq!(kids().await.len(), 3, "the next one is published beside the first two");
+    assert_eq!(kids().await.len(), 3, "the next key is published with the first two");
 
     world.advance(SignedDuration::from_secs(1));
     let at_once = [("purpose", "callback"), ("emergency", "yes"), ("confirm", "callback")];

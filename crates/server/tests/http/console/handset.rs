@@ -10,7 +10,7 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     reverse_sms::EVEN,
-    world::{TestProject, World, eventually},
+    world::{TestProject, World},
 };
 
 const ODD: &str = "+990123456701";
@@ -30,7 +30,7 @@ impl<'a> Phone<'a> {
         Phone { world, project, browser: Browser::member(world, &world.acme, Role::Developer).await, page }
     }
 
-    async fn press(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
+    async fn submit_form(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
         let response = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
         if response.status != 303 {
             assert_well_formed(&self.page, &response);
@@ -39,7 +39,7 @@ impl<'a> Phone<'a> {
     }
 
     async fn create(&mut self, product: &str, number: &str) -> String {
-        self.press("", &[("product", product), ("number", number)]).await.assert(200).text()
+        self.submit_form("", &[("product", product), ("number", number)]).await.assert(200).text()
     }
 
     /// Creates a check and sends its SMS with these faults.
@@ -47,7 +47,7 @@ impl<'a> Phone<'a> {
         let page = self.create("reverse_sms", EVEN).await;
         let (check, receiver, body) = (value(&page, "check"), value(&page, "receiver"), body(&page));
         let sms = [("check", &*check), ("sim", EVEN), ("receiver", &*receiver), ("body", &*body)];
-        self.press("/sms", &[&sms, faults].concat()).await
+        self.submit_form("/sms", &[&sms, faults].concat()).await
     }
 }
 
@@ -86,7 +86,7 @@ async fn handset_selects_a_sim_by_its_suffix() {
         assert_well_formed(&phone.page, &page);
         assert_eq!(value(&page.text(), "number"), format!("+9901234567{ends}"));
     }
-    let refused = phone.press("", &[("product", "reverse_sms"), ("number", "+990123456797")]).await.assert(400);
+    let refused = phone.submit_form("", &[("product", "reverse_sms"), ("number", "+990123456797")]).await.assert(400);
     assert!(refused.text().contains("No supported operator serves this number."), "{}", refused.text());
 }
 
@@ -105,7 +105,8 @@ async fn checks_survive_delivery_faults() {
         let page = location(&phone.text(faults).await).to_owned();
         match ends {
             Some(status) => {
-                eventually(status, async || phone.browser.get(&page).await.text().contains(status)).await;
+                world.wait_for_sms().await;
+                assert!(phone.browser.get(&page).await.text().contains(status), "{faults:?}");
             }
             None => assert!(!phone.browser.get(&page).await.text().contains("COMPLETED"), "{faults:?}"),
         }
@@ -140,13 +141,13 @@ async fn handset_follows_the_redirects_of_a_silent_check() {
         let page = phone.create(product, EVEN).await;
         let (check, token) = (value(&page, "check"), value(&page, "t"));
         let open = [("check", &*check), ("product", product), ("t", &*token), ("sim", sim)];
-        let page = phone.press("/open", &open).await.assert(200).text();
+        let page = phone.submit_form("/open", &open).await.assert(200).text();
         assert_eq!(page.matches("<code>GET /").count(), 3, "{page}");
         for hop in ["/redirect?t=", "/v1/sandbox/operator/authorize?", "/southbound/camara/sandbox/callback?"] {
             assert!(page.contains(hop), "{hop}: {page}");
         }
         let redeem = [("check", &*check), ("product", product), ("code", &*value(&page, "code"))];
-        let ended = phone.press("/code", &redeem).await;
+        let ended = phone.submit_form("/code", &redeem).await;
         let page = phone.browser.get(location(&ended)).await.assert(200).text();
         assert!(page.contains("COMPLETED") && page.contains(result), "{page}");
     }
@@ -167,9 +168,9 @@ async fn failed_redirects_show_the_reason() {
     ] {
         let open = open(token, sim.to_owned());
         let open: Vec<_> = open.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let page = phone.press("/open", &open).await.assert(200).text();
+        let page = phone.submit_form("/open", &open).await.assert(200).text();
         assert!(page.contains(why), "{why}: {page}");
-        assert!(!page.contains("name=\"code\""), "there is nothing to redeem: {page}");
+        assert!(!page.contains("name=\"code\""), "a failed check has no redeem form: {page}");
     }
     // Checks of other projects are not opened.
     let other = world.project("Other", json!({})).await;
@@ -191,14 +192,14 @@ async fn sim_swaps_affect_their_project_only() {
         ("20d", "SIM not changed in the last 7 days; last change within the last 30 days."),
         ("2y", never),
     ] {
-        let swapped = phone.press("/swap", &[("number", EVEN), ("when", when)]).await.assert(200).text();
+        let swapped = phone.submit_form("/swap", &[("number", EVEN), ("when", when)]).await.assert(200).text();
         assert!(swapped.contains("/handset/swap-back\""), "{swapped}");
         let page = phone.create("sim_swap", EVEN).await;
         assert!(page.contains(words), "{when}: {page}");
     }
 
     // The API returns the same result. Other projects are not affected.
-    phone.press("/swap", &[("number", EVEN), ("when", "5h")]).await.assert(200);
+    phone.submit_form("/swap", &[("number", EVEN), ("when", "5h")]).await.assert(200);
     let other = phone.world.project("Other", json!({})).await;
     for (project, no_sim_change, within) in [(&phone.project, false, 360), (&other, true, 525_601)] {
         let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
@@ -208,13 +209,13 @@ async fn sim_swaps_affect_their_project_only() {
     }
 
     // Operator failures take precedence, and restored SIMs behave as before.
-    phone.press("/swap", &[("number", "+990123456799")]).await.assert(200);
+    phone.submit_form("/swap", &[("number", "+990123456799")]).await.assert(200);
     let failed = phone.create("sim_swap", "+990123456799").await;
     assert!(failed.contains("The check failed: mno_server_error."), "{failed}");
-    phone.press("/swap-back", &[("number", EVEN)]).await.assert(200);
+    phone.submit_form("/swap-back", &[("number", EVEN)]).await.assert(200);
     assert!(phone.create("sim_swap", EVEN).await.contains(never));
     assert!(phone.create("sim_swap", ODD).await.contains("within the last day."));
-    phone.press("/swap", &[("number", "nobody")]).await.assert(400);
+    phone.submit_form("/swap", &[("number", "invalid")]).await.assert(400);
 }
 
 async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: World) {

@@ -9,13 +9,15 @@ use tokio::{
 };
 
 use super::{browser::Browser, pages::assert_well_formed};
+use ringtrue_test_support::{WAIT_LIMIT, poll_until};
+
 use crate::{
-    client::{Request, WAIT_LIMIT},
+    client::Request,
     on_both_stores,
     reverse_sms::{EVEN, ReverseSmsClient},
     scripted_sim_swap::ScriptedSimSwap,
     sim_swap,
-    world::{TestProject, World, eventually},
+    world::{TestProject, World},
 };
 
 on_both_stores!(
@@ -97,7 +99,7 @@ impl Events {
     async fn read_more(&mut self) -> Option<()> {
         loop {
             let read = self.stream.read_buf(&mut self.unread);
-            let read = timeout(WAIT_LIMIT, read).await.expect("news").unwrap_or(0);
+            let read = timeout(WAIT_LIMIT, read).await.expect("an event").unwrap_or(0);
             if read == 0 {
                 return None;
             }
@@ -112,11 +114,11 @@ impl Events {
     /// The next event, which must have this name. Skips heartbeats.
     async fn expect(&mut self, name: &str) -> String {
         loop {
-            let (found, data) = self.next().await.unwrap_or_else(|| panic!("it ended before {name}"));
+            let (found, data) = self.next().await.unwrap_or_else(|| panic!("the stream ended before {name}"));
             if found == name {
                 return data;
             }
-            assert_eq!(found, ":", "{name} was expected: {data}");
+            assert_eq!(found, ":", "expected {name}: {data}");
         }
     }
 }
@@ -157,16 +159,16 @@ async fn new_and_changed_checks_are_streamed(world: World) {
     viewer.get(&format!("{live}?product=eligibility")).await.assert(404);
 
     // The stream of another product receives only checks of that product. Streams of a project share one feed.
-    assert_eq!(world.node.engine.watched_projects(), 1);
+    assert_eq!(world.node.engine.live.watched_projects(), 1);
     let TestProject { client_id, client_secret, .. } = &backend.project;
     let token = world.token(client_id, client_secret, "sim_swap").await;
     ScriptedSimSwap::simulated(&world);
-    let ask = Request::post(sim_swap::CHECKS).bearer(&token).json(&json!({"phone_number": EVEN}));
-    let other = world.send(ask).await.assert(201).json()["check_id"].as_str().unwrap().to_owned();
+    let create = Request::post(sim_swap::CHECKS).bearer(&token).json(&json!({"phone_number": EVEN}));
+    let other = world.send(create).await.assert(201).json()["check_id"].as_str().unwrap().to_owned();
     let row = others.expect("new").await;
     assert!(row.contains(&other) && !row.contains(&check.id), "{row}");
     drop((events, second, others));
-    eventually("no subscriptions are left", async || world.node.engine.watched_projects() == 0).await;
+    poll_until("no subscriptions are left", async || world.node.engine.live.watched_projects() == 0).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 use ringtrue_domain::account::Role;
 use ringtrue_engine::accounts::Administrator;
-use ringtrue_server::{console, http};
+use ringtrue_server::{
+    console,
+    http::{self, routes::Route},
+};
 
 use super::browser::Browser;
 use crate::{client::HttpResponse, world::World};
@@ -40,9 +43,8 @@ pub fn assert_well_formed(path: &str, response: &HttpResponse) {
 
 #[test]
 fn console_routes_are_not_part_of_the_api() {
-    let api: Vec<_> = http::public_routes().table().to_vec();
-    assert!(api.iter().all(|(_, path)| !path.starts_with("/console")));
-    for (method, path) in console::routes().table() {
+    assert!(http::public_routes().iter().all(|route| !route.path.starts_with("/console")));
+    for Route { method, path, .. } in console::routes().iter() {
         assert!(*path == "/console" || path.starts_with("/console/"), "{path}");
         assert!(["GET", "POST"].contains(method), "browsers send no {method}");
     }
@@ -52,7 +54,7 @@ fn console_routes_are_not_part_of_the_api() {
 #[tokio::test]
 async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
-    for (method, path) in console::routes().table() {
+    for Route { method, path, .. } in console::routes().iter() {
         let is_public = ["/console/sign-in", "/console/link", "/console/invitation"].contains(path)
             || path.starts_with("/console/assets/");
         if is_public {
@@ -74,7 +76,7 @@ async fn pages_of_other_workspaces_are_forbidden() {
     let other = world.another_tenant().await;
     let mut outsider = Browser::member(&world, &other, Role::Owner).await;
     let token = outsider.form_token(&format!("/console/workspaces/{}/members", other.workspace_id)).await;
-    for (method, path) in console::routes().table().iter().filter(|(_, path)| path.contains("{workspace_id}")) {
+    for Route { method, path, .. } in console::routes().iter().filter(|route| route.path.contains("{workspace_id}")) {
         let path = fill_path(path, &world.acme.workspace_id);
         let response =
             if *method == "POST" { outsider.post(&path, &token, &[]).await } else { outsider.get(&path).await };
@@ -90,9 +92,8 @@ async fn viewers_cannot_submit_changes() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
     let changes = console::routes();
-    for (_, path) in
-        changes.table().iter().filter(|(method, path)| *method == "POST" && path.contains("{workspace_id}"))
-    {
+    let is_change = |route: &&Route| route.method == "POST" && route.path.contains("{workspace_id}");
+    for Route { path, .. } in changes.iter().filter(is_change) {
         let response = viewer.post(&fill_path(path, &world.acme.workspace_id), &token, &[]).await.assert(403);
         assert!(response.text().contains("does not permit this action"), "{path}");
         assert_well_formed(path, &response);
@@ -121,10 +122,10 @@ async fn pages_are_well_formed() {
     let world = World::sqlite().await;
     let mut visitor = Browser::new(&world);
     let (engine, operator) = (&world.node.engine, Administrator::operator());
-    let link = engine.invite_admin(&operator, &"new@example.com".parse().unwrap()).await.unwrap().path;
+    let link = engine.accounts.invite_admin(&operator, &"new@example.com".parse().unwrap()).await.unwrap().path;
     let email = "joe@example.com".parse().unwrap();
     let workspace = world.acme.workspace_id.parse().unwrap();
-    let invitation = engine.invite_member_as_operator(workspace, &email, Role::Viewer).await.unwrap().path;
+    let invitation = engine.accounts.invite_member_as_operator(workspace, &email, Role::Viewer).await.unwrap().path;
     for path in ["/console/sign-in", &link, "/console/link?token=x", &invitation, "/console/invitation?token=x"] {
         assert_well_formed(path, &visitor.get(path).await);
     }

@@ -56,7 +56,7 @@ async fn developers_create_and_change_projects(world: World) {
         assert!(response.text().contains(why), "{}", response.text());
     }
     let go_live = format!("{settings}/mode");
-    assert!(!browser.get(&settings).await.text().contains(&go_live), "developers are not offered to go live");
+    assert!(!browser.get(&settings).await.text().contains(&go_live), "developers see no form for going live");
     browser.submit(&settings, &go_live, &[("mode", "live"), ("confirm", "on")]).await.assert(403);
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
     take_live_and_toggle(&world, &mut owner, &settings, &id).await;

@@ -25,7 +25,7 @@ fn id_of(response: &HttpResponse) -> String {
 }
 
 async fn flush_log(world: &World) {
-    world.node.engine.write_queued_requests().await.unwrap();
+    world.node.engine.request_log.write_queued_requests().await.unwrap();
 }
 
 async fn rejected_request_is_found_by_its_id(world: World) {
@@ -190,7 +190,7 @@ async fn requests_are_kept_for_the_retention_period() {
     world.advance(SignedDuration::from_hours(11));
     viewer.get(&requests).await.assert(200);
     world.advance(SignedDuration::from_hours(3));
-    world.node.engine.delete_expired().await.unwrap();
+    world.node.engine.node.delete_expired().await.unwrap();
     assert!(viewer.get(&requests).await.text().contains("No requests in the last 24 hours"));
 
     let world = World::configured(|config| config.keep_requests = None).await;

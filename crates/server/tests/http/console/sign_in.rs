@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::audit::Action;
 use ringtrue_engine::accounts::Administrator;
+use ringtrue_server::config::BaseUrl;
 use serde_json::json;
 
 use super::browser::{Browser, PASSWORD, location};
@@ -20,7 +21,7 @@ async fn users_sign_in_by_link_and_by_password(world: World) {
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
 
     let wrong = sign_in(&mut browser, "root@example.com", "wrong horse").await.assert(401).text();
-    assert!(wrong.contains("Wrong e-mail address or password."), "{wrong}");
+    assert!(wrong.contains("Wrong email address or password."), "{wrong}");
     assert_eq!(location(&sign_in(&mut browser, " Root@Example.com", PASSWORD).await), "/console");
     assert!(browser.get("/console").await.assert(200).text().contains("root@example.com"));
 }
@@ -79,7 +80,11 @@ async fn unknown_sessions_and_links_are_limited_by_address(database: Database) {
     }
     send(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::2").await.assert(429);
     assert_eq!(location(&send("/console", Some(&unknown), "203.0.113.8").await), "/console/sign-in");
-    assert_eq!(location(&send("/console", None, "203.0.113.7").await), "/console/sign-in", "nothing to look up");
+    assert_eq!(
+        location(&send("/console", None, "203.0.113.7").await),
+        "/console/sign-in",
+        "requests without a session are not limited"
+    );
     world.advance(SignedDuration::from_secs(1));
     assert_eq!(location(&send("/console", Some(&unknown), "203.0.113.7").await), "/console/sign-in");
 }
@@ -90,7 +95,7 @@ on_both_databases!(unknown_sessions_and_links_are_limited_by_address);
 async fn link_is_valid_once_and_for_a_day() {
     let world = World::sqlite().await;
     let email = "root@example.com".parse().unwrap();
-    let link = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
+    let link = world.node.engine.accounts.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     let token = link.split_once("token=").unwrap().1.to_owned();
     let set = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
 
@@ -106,7 +111,7 @@ async fn link_is_valid_once_and_for_a_day() {
 
     let mut other = Browser::new(&world);
     other.get(&link).await.assert(410);
-    let late = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
+    let late = world.node.engine.accounts.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     world.advance(SignedDuration::from_hours(24));
     other.get(&late).await.assert(410);
 }
@@ -114,7 +119,8 @@ async fn link_is_valid_once_and_for_a_day() {
 #[tokio::test]
 async fn dev_link_signs_in_without_a_password() {
     let world = World::sqlite().await;
-    let link = world.node.engine.create_admin_sign_in_link(&"dev@localhost".parse().unwrap()).await.unwrap().path;
+    let link =
+        world.node.engine.accounts.create_admin_sign_in_link(&"dev@localhost".parse().unwrap()).await.unwrap().path;
     let mut browser = Browser::new(&world);
     assert_eq!(location(&browser.get(&link).await), "/console");
     browser.get("/console").await.assert(200);
@@ -129,7 +135,7 @@ async fn cookies_are_host_only_and_http_only() {
         ("http://127.0.0.1:1", "ringtrue-session=", false),
         ("https://eu.api.example.com", "__Host-ringtrue-session=", true),
     ] {
-        let world = World::configured(|config| config.base_url = Some(base_url.parse().unwrap())).await;
+        let world = World::configured(|config| config.base_url = Some(BaseUrl::parse(base_url).unwrap())).await;
         let mut browser = Browser::admin(&world).await;
         browser.submit("/console", "/console/sign-out", &[]).await;
         let visit = browser.get("/console/sign-in").await;
@@ -160,7 +166,7 @@ async fn failed_sign_ins_are_throttled_with_and_without_an_account() {
             world.advance(SignedDuration::from_secs(wait));
             let response = sign_in(&mut browser, email, "wrong").await.assert(expected);
             assert_eq!(response.header("retry-after").is_some(), expected == 429);
-            responses.push((response.status, response.text().contains("Wrong e-mail address or password.")));
+            responses.push((response.status, response.text().contains("Wrong email address or password.")));
         }
         assert_eq!(
             responses.iter().filter(|(status, is_wrong)| (*status == 401) == *is_wrong).count(),

@@ -3,14 +3,16 @@ use ringtrue_domain::account::Role;
 use serde_json::json;
 
 use super::{browser::Browser, pages::assert_well_formed};
+use ringtrue_test_support::http_server::ReceivedRequest;
+
 use crate::{
-    receiver::{Callback, Receiver},
+    receiver::Receiver,
     reverse_sms::{EVEN, ReverseSmsClient},
-    world::{TestProject, World, eventually},
+    world::{TestProject, World},
 };
 
 /// A callback as raw HTTP.
-fn raw_request(callback: &Callback) -> String {
+fn raw_request(callback: &ReceivedRequest) -> String {
     let line = |text: String, (name, value): &(String, String)| format!("{text}{name}: {value}\r\n");
     let headers = callback.headers.iter().fold(String::new(), line);
     format!("POST {} HTTP/1.1\r\n{headers}\r\n{}", callback.target, String::from_utf8_lossy(&callback.body))
@@ -21,13 +23,14 @@ fn path_of(world: &World, project: &TestProject, page: &str) -> String {
 }
 
 /// Waits for a delivered callback that is shown on the page of its check.
-async fn deliver_callback(world: &World, backend: &ReverseSmsClient<'_>, browser: &mut Browser) -> Callback {
+async fn deliver_callback(world: &World, backend: &ReverseSmsClient<'_>, browser: &mut Browser) -> ReceivedRequest {
     let mut receiver = Receiver::start().await;
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/hooks/cb?key=1")})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
     let callback = receiver.next().await;
     let page = path_of(world, &backend.project, &format!("checks/reverse_sms/{}", check.id));
-    eventually("the attempt is in the log", async || browser.get(&page).await.text().contains("delivered")).await;
+    world.wait_for_callback_results().await;
+    assert!(browser.get(&page).await.text().contains("delivered"));
     callback
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Base URI of the document.
-const HOME: &str = "ringtrue:/openapi.json";
+const BASE_URI: &str = "ringtrue:/openapi.json";
 
 /// Builds validators whose references point into the document.
 pub struct Compiler<'d> {
@@ -21,7 +21,7 @@ pub struct Compiler<'d> {
 
 impl<'d> Compiler<'d> {
     pub fn new(root: &'d Value) -> Result<Self, String> {
-        let registry = Registry::new().add(HOME, root).map_err(|e| e.to_string())?;
+        let registry = Registry::new().add(BASE_URI, root).map_err(|e| e.to_string())?;
         Ok(Self { root, registry: registry.prepare().map_err(|e| e.to_string())? })
     }
 
@@ -48,7 +48,7 @@ impl<'d> Compiler<'d> {
     }
 
     fn validator(&self, pointer: &str) -> Result<Validator, String> {
-        let schema = json!({"$ref": format!("{HOME}#{}", fragment(pointer))});
+        let schema = json!({"$ref": format!("{BASE_URI}#{}", fragment(pointer))});
         let options = draft202012::options().should_validate_formats(true).with_registry(&self.registry);
         options.build(&schema).map_err(|e| format!("{pointer}: {e}"))
     }

@@ -84,8 +84,8 @@ impl Contract {
 
     /// Validates a response. The path may have a query.
     pub fn check(&self, method: &str, path: &str, status: u16, headers: &Headers, body: &[u8]) -> Result<(), String> {
-        let place = format!("{method} {path} answered {status}");
-        let problem = |what: String| format!("{place}: {what}");
+        let call = format!("{method} {path} returned {status}");
+        let problem = |what: String| format!("{call}: {what}");
         let path = path.split(['?', '#']).next().unwrap_or_default();
         let at = self.response_for(method, path, status, headers).map_err(problem)?;
         let response = self.responses.get(at).ok_or_else(|| problem(format!("{at} was not compiled")))?;
@@ -154,7 +154,7 @@ fn close_open_sets(node: &mut Value) {
 
 fn statuses(root: &Value, at: &str) -> Result<Operation, String> {
     let all = members(root, at).map(|(status, _)| {
-        let number = status.parse().map_err(|_| format!("{at}: every status is named, so not {status}"))?;
+        let number = status.parse().map_err(|_| format!("{at}: {status} is not a status code"))?;
         Ok((number, resolve(root, &format!("{at}/{status}"))?))
     });
     all.collect()

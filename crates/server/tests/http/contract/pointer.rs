@@ -14,7 +14,7 @@ pub fn resolve(root: &Value, pointer: &str) -> Result<String, String> {
             None => return Ok(pointer),
         }
     }
-    Err(format!("{pointer} leads in a circle"))
+    Err(format!("{pointer} has circular references"))
 }
 
 pub fn members<'v>(root: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {

@@ -41,22 +41,22 @@ impl Response {
 
     pub fn check_body(&self, is_head: bool, headers: &Headers, body: &[u8]) -> Result<(), String> {
         if is_head && !body.is_empty() {
-            return Err("an answer to HEAD has a body".to_owned());
+            return Err("the response to HEAD has a body".to_owned());
         }
         if self.bodies.is_empty() {
-            return if body.is_empty() { Ok(()) } else { Err("the document has no body here".to_owned()) };
+            return if body.is_empty() { Ok(()) } else { Err("the body is not documented".to_owned()) };
         }
         let given: Vec<_> = values(headers, "content-type").collect();
         let [content_type] = given.as_slice() else { return Err(format!("content types: {given:?}")) };
-        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let Some(validator) = self.bodies.get(&essence) else {
+        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let Some(validator) = self.bodies.get(&media_type) else {
             return Err(format!("{content_type} is not among {:?}", self.bodies.keys()));
         };
         if is_head {
             return Ok(());
         }
         let text = std::str::from_utf8(body).map_err(|e| e.to_string())?;
-        let is_json = essence.ends_with("/json") || essence.ends_with("+json");
+        let is_json = media_type.ends_with("/json") || media_type.ends_with("+json");
         let value = if is_json {
             serde_json::from_str(text).map_err(|e| format!("the body is not JSON: {e}"))?
         } else if text.is_empty() {

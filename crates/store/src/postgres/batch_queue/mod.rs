@@ -12,35 +12,17 @@
 //!
 //! # Adding an operation
 //!
-//! An operation is a value with all parameters of one caller, and a [`run`](BatchedOperation::run) for a batch of them.
-//! Statements whose rows decide about later ones go into [`run`](PipelinedTransaction::run); the last statements go
-//! with [`commit`](PipelinedTransaction::commit), which returns the proof that the operation must return:
+//! Implement [`BatchedOperation`]. Statements whose rows decide about later ones go into
+//! [`run`](PipelinedTransaction::run), the last statements go with [`commit`](PipelinedTransaction::commit): each of
+//! the two is one round trip, `begin` and `commit` included. A statement writes one table, as
+//! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`.
 //!
-//! ```text
-//! struct Conclude { check: Uuid, at: i64, callback: Vec<u8>, counts: Vec<UsageCount> }
-//!
-//! impl BatchedOperation for Conclude {
-//!     type Output = ConcludeOutcome;
-//!     const NAME: &'static str = "conclude";
-//!
-//!     fn run<'a>(batch: &'a [Self], mut tx: PipelinedTransaction<'a>) -> BatchFuture<'a, ConcludeOutcome> {
-//!         Box::pin(async move {
-//!             // One round trip, `begin` included: concludes the checks that are open.
-//!             let ids: Vec<Uuid> = batch.iter().map(|operation| operation.check).collect();
-//!             let concluded = tx.run(&[BatchStatement::new(CONCLUDE_CHECKS).with(ids)]).await?;
-//!             let winners = /* the operations whose check is in `concluded` */;
-//!             // One more, `commit` included: the callbacks and counters of those checks.
-//!             let counters = update_counters(winners.iter().flat_map(|operation| &operation.counts))?;
-//!             let (_, committed) = tx.commit(&[callbacks(&winners), counters]).await?;
-//!             Ok((outcomes, committed))
-//!         })
-//!     }
-//! }
-//! ```
-//!
-//! Two rules prevent deadlocks between batches of several nodes: every operation writes tables in the same order, and
-//! rows in the order of their keys. Operations with the same key in a batch are merged beforehand, because `PostgreSQL`
-//! updates no row twice in one statement. The queues start in `data_plane`.
+//! Batches of several nodes cannot deadlock, because every operation writes its tables in the same order
+//! (`idempotency_keys`, `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `usage_counters`,
+//! `usage_days`) and the rows of a table in the order of their keys. A statement visits rows in the order of its
+//! arrays, because batch sessions allow only nested loops over `unnest`. Operations on the same check run in separate
+//! transactions: `PostgreSQL` updates no row twice in one statement, and a second statement would lock out of order. A
+//! batch that meets a deadlock with another statement is repeated.
 
 mod pipeline;
 
@@ -53,7 +35,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
+use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::StoreError;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
@@ -62,37 +45,51 @@ use tokio::{
 };
 
 use super::{
-    TRANSACTION_TIMEOUT,
-    connect::PostgresConnector,
-    error::{ErrorOrigin, error_origin, store_error},
+    BatchQueues, TRANSACTION_TIMEOUT,
+    connect::{ErrorOrigin, PostgresConnector, error_origin, is_conflict, store_error},
 };
-use crate::batch_delay::BatchDelay;
+use crate::{batch_delay::BatchDelay, operation::Operation};
 use pipeline::BatchSession;
-pub(super) use pipeline::{BatchStatement, CommitProof, PipelinedTransaction};
+pub(super) use pipeline::{BatchStatement, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
+/// Attempts of a batch whose transaction conflicts with others.
+const MAX_ATTEMPTS: u32 = 4;
 /// Limit of a call, from the queue to the durable commit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An operation that is frequent enough to run in batches.
-pub(super) trait BatchedOperation: Send + Sync + Sized + 'static {
-    type Output: Send + 'static;
+/// How a batch of an operation runs.
+pub(super) trait BatchedOperation: Operation + Sized {
     const NAME: &'static str;
     const MAX_BATCH_SIZE: usize = 1_024;
+    /// With two connections, one prepares the next batch while the other commits.
+    const CONNECTIONS: usize = 1;
     /// Counter slot of the queue's first connection. Further connections use the next slots: two connections with the
     /// same slot would wait for each other's commits.
     const FIRST_COUNTER_SLOT: i16 = 0;
 
-    /// Runs the non-empty `batch` in one transaction. Returns the outputs in the order of the batch.
-    fn run<'a>(batch: &'a [Self], tx: PipelinedTransaction<'a>) -> BatchFuture<'a, Self::Output>;
-}
+    fn queue(queues: &BatchQueues) -> &BatchQueue<Self>;
 
-pub(super) type BatchFuture<'a, Output> = BoxFuture<'a, Result<(Vec<Output>, CommitProof), BatchError>>;
+    /// The check whose rows the operation changes. `None`: the operation changes no rows that others change.
+    fn check(&self) -> Option<CheckId> {
+        None
+    }
+
+    /// Runs the non-empty `batch` in one transaction, and commits it. Returns the outputs in the order of the batch.
+    ///
+    /// The batch is in the order of [`check`](Self::check), and contains each check once.
+    fn run(
+        batch: &[&Self],
+        tx: &mut PipelinedTransaction<'_>,
+    ) -> impl Future<Output = Result<Vec<Self::Output>, BatchError>> + Send;
+}
 
 #[derive(Debug)]
 pub(super) enum BatchError {
     /// One of the operations is invalid. The others may succeed without it.
     Rows(StoreError),
+    /// The transaction was rolled back because of a concurrent one.
+    Conflict(StoreError),
     /// The server failed, and the outcome may be unknown.
     Server(StoreError),
 }
@@ -100,9 +97,16 @@ pub(super) enum BatchError {
 impl From<tokio_postgres::Error> for BatchError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error_origin(&error) {
+            _ if is_conflict(&error) => BatchError::Conflict(store_error(&error)),
             ErrorOrigin::Server => BatchError::Server(store_error(&error)),
             ErrorOrigin::Statement => BatchError::Rows(store_error(&error)),
         }
+    }
+}
+
+impl BatchError {
+    pub(super) fn wrong_results() -> Self {
+        BatchError::Server(StoreError::Refused("the server returned unexpected results".to_owned()))
     }
 }
 
@@ -112,24 +116,20 @@ struct QueuedOperation<O: BatchedOperation> {
 }
 
 /// The queue of one kind of operation.
+#[derive(derive_more::Debug)]
+#[debug("BatchQueue({})", O::NAME)]
 pub(super) struct BatchQueue<O: BatchedOperation> {
     queue: mpsc::Sender<QueuedOperation<O>>,
-}
-
-impl<O: BatchedOperation> std::fmt::Debug for BatchQueue<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BatchQueue({})", O::NAME)
-    }
 }
 
 impl<O: BatchedOperation> BatchQueue<O> {
     /// Starts workers on their own connections. They end when the queue is dropped and empty.
     #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
-    pub(super) fn start(connector: &PostgresConnector, connections: usize) -> Self {
+    pub(super) fn start(connector: &PostgresConnector) -> Self {
         let (queue, operations) = mpsc::channel(QUEUE_CAPACITY);
         let operations = Arc::new(Mutex::new(operations));
         let in_flight = Arc::<InFlight>::default();
-        for slot in (O::FIRST_COUNTER_SLOT..).take(connections) {
+        for slot in (O::FIRST_COUNTER_SLOT..).take(O::CONNECTIONS) {
             let worker =
                 BatchWorker { connector: connector.clone(), slot, session: None, in_flight: Arc::clone(&in_flight) };
             tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
@@ -191,6 +191,24 @@ async fn collect_batch<O: BatchedOperation>(
     batch
 }
 
+/// Splits a batch into parts that contain each check once, in the order of the ids. Of several operations on a check,
+/// the first is in the first part, the second in the second part, and so on.
+fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>> {
+    let mut sorted: Vec<(usize, &O)> = operations.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, operation)| operation.check());
+    let mut parts = Vec::<Vec<(usize, &O)>>::new();
+    let is_same = |left: &O, right: &O| left.check().is_some() && left.check() == right.check();
+    for same in sorted.chunk_by(|(_, left), (_, right)| is_same(left, right)) {
+        for (number, operation) in same.iter().enumerate() {
+            if parts.len() == number {
+                parts.push(Vec::new());
+            }
+            parts[number].push(*operation);
+        }
+    }
+    parts
+}
+
 /// Runs the batches of a queue on one connection, which is opened on first use.
 struct BatchWorker {
     connector: PostgresConnector,
@@ -226,38 +244,62 @@ impl BatchWorker {
 
     /// Returns a result for each operation, after splitting the batch as often as necessary.
     async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O]) -> Vec<Result<O::Output, StoreError>> {
-        let mut results = Vec::with_capacity(operations.len());
-        let mut parts = vec![operations];
+        let mut results: Vec<Option<Result<O::Output, StoreError>>> = operations.iter().map(|_| None).collect();
+        let mut unavailable = "the batch did not run".to_owned();
+        let mut parts = split_by_check(operations);
+        parts.reverse();
         while let Some(part) = parts.pop() {
-            if part.is_empty() {
-                continue;
-            }
-            match self.run_transaction(part).await {
-                Ok(outputs) => results.extend(outputs.into_iter().map(Ok)),
-                Err(BatchError::Rows(error)) if part.len() == 1 => results.push(Err(error)),
-                Err(BatchError::Rows(error)) => {
+            match self.run_repeatedly(&part).await {
+                Ok(outputs) => {
+                    for ((position, _), output) in part.into_iter().zip(outputs) {
+                        results[position] = Some(Ok(output));
+                    }
+                }
+                Err(BatchError::Rows(error)) if part.len() > 1 => {
                     tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "splitting a batch that failed");
                     let (left, right) = part.split_at(part.len() / 2);
-                    parts.extend([right, left]);
+                    parts.extend([right.to_vec(), left.to_vec()]);
                 }
-                Err(BatchError::Server(error)) => {
+                Err(BatchError::Rows(error)) => {
+                    if let [(position, _)] = part[..] {
+                        results[position] = Some(Err(error));
+                    }
+                }
+                Err(BatchError::Conflict(error) | BatchError::Server(error)) => {
                     tracing::warn!(queue = O::NAME, batch.size = part.len(), %error, "batch failed");
                     // The remaining parts would fail as well.
-                    let reason = match error {
+                    unavailable = match error {
                         StoreError::Unavailable(reason) => reason,
                         other => other.to_string(),
                     };
-                    let remaining = operations.len() - results.len();
-                    results.extend((0..remaining).map(|_| Err(StoreError::Unavailable(reason.clone()))));
-                    return results;
+                    break;
                 }
             }
         }
-        results
+        let failed = || Err(StoreError::Unavailable(unavailable.clone()));
+        results.into_iter().map(|result| result.unwrap_or_else(failed)).collect()
+    }
+
+    /// Runs a part of a batch, again if its transaction conflicts with another one.
+    async fn run_repeatedly<O: BatchedOperation>(
+        &mut self,
+        part: &[(usize, &O)],
+    ) -> Result<Vec<O::Output>, BatchError> {
+        let batch: Vec<&O> = part.iter().map(|(_, operation)| *operation).collect();
+        let mut attempt = 1;
+        loop {
+            match self.run_transaction(&batch).await {
+                Err(BatchError::Conflict(error)) if attempt < MAX_ATTEMPTS => {
+                    tracing::debug!(queue = O::NAME, batch.size = batch.len(), %error, "repeating a batch");
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Runs one transaction. After an error the connection is kept only if its rollback succeeded.
-    async fn run_transaction<O: BatchedOperation>(&mut self, batch: &[O]) -> Result<Vec<O::Output>, BatchError> {
+    async fn run_transaction<O: BatchedOperation>(&mut self, batch: &[&O]) -> Result<Vec<O::Output>, BatchError> {
         let mut session = match self.session.take() {
             Some(session) if !session.client.is_closed() => session,
             _ => {
@@ -265,7 +307,8 @@ impl BatchWorker {
                 BatchSession::new(client, self.slot)
             }
         };
-        let run = AssertUnwindSafe(O::run(batch, PipelinedTransaction::new(&mut session))).catch_unwind();
+        let mut tx = PipelinedTransaction::new(&mut session);
+        let run = AssertUnwindSafe(O::run(batch, &mut tx)).catch_unwind();
         let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => {
@@ -275,17 +318,19 @@ impl BatchWorker {
                 return Err(BatchError::Server(StoreError::Unavailable("the transaction timed out".to_owned())));
             }
         };
+        let is_open = tx.is_open();
         match outcome {
-            Ok((outputs, _proof)) if outputs.len() == batch.len() => {
+            Ok(outputs) if outputs.len() == batch.len() && !is_open => {
                 self.session = Some(session);
                 Ok(outputs)
             }
             Ok(_) => {
-                Err(BatchError::Server(StoreError::Refused(format!("{} returned a wrong number of outputs", O::NAME))))
+                let problem = format!("{} did not commit, or returned a wrong number of outputs", O::NAME);
+                Err(BatchError::Server(StoreError::Refused(problem)))
             }
             Err(error) => {
                 let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
-                if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
+                if matches!((&error, rolled_back), (BatchError::Rows(_) | BatchError::Conflict(_), Ok(Ok(())))) {
                     self.session = Some(session);
                 }
                 Err(error)
@@ -294,5 +339,204 @@ impl BatchWorker {
     }
 }
 
+/// A batch queue on a real server, with an operation that injects failures.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::{collections::BTreeSet, env, error::Error};
+
+    use bytes::BytesMut;
+    use futures_util::future::join_all;
+    use tokio::{sync::Mutex, task::yield_now};
+    use tokio_postgres::{
+        Client,
+        types::{IsNull, ToSql, Type, to_sql_checked},
+    };
+
+    use super::*;
+    use crate::url::{StoreAddress, StoreUrl};
+
+    /// Inserts a number: selects existing numbers first, and inserts with the commit.
+    #[derive(Clone, Debug)]
+    enum Put {
+        Number(i64),
+        Panic,
+        /// A number, followed by a parameter that cannot be encoded.
+        Unencodable(i64),
+        /// Inserts nothing.
+        Nothing,
+    }
+
+    impl Operation for Put {
+        /// Whether the number was new.
+        type Output = bool;
+    }
+
+    impl BatchedOperation for Put {
+        const NAME: &'static str = "put";
+        const MAX_BATCH_SIZE: usize = 50;
+
+        fn queue(_: &BatchQueues) -> &BatchQueue<Self> {
+            unreachable!("the tests have their own queue")
+        }
+
+        async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
+            let number = |put: &Put| match put {
+                Put::Number(number) | Put::Unencodable(number) => Some(*number),
+                Put::Panic => panic!("injected"),
+                Put::Nothing => None,
+            };
+            let numbers: Vec<i64> = batch.iter().copied().filter_map(number).collect();
+            let select = BatchStatement::new("select number from numbers where number = any($1)").with(numbers.clone());
+            let known = tx.run(&[select]).await?;
+            let known: Vec<i64> =
+                known.iter().flatten().map(|row| row.try_get(0)).collect::<Result<_, tokio_postgres::Error>>()?;
+            let insert =
+                BatchStatement::new("insert into numbers select distinct unnest($1::bigint[]) on conflict do nothing");
+            let mut calls = vec![insert.with(numbers)];
+            if batch.iter().any(|put| matches!(put, Put::Unencodable(_))) {
+                calls.push(BatchStatement::new("select $1::bigint").with(FailingParameter));
+            }
+            tx.commit(&calls).await?;
+            Ok(batch.iter().map(|put| matches!(put, Put::Number(number) if !known.contains(number))).collect())
+        }
+    }
+
+    #[derive(Debug)]
+    struct FailingParameter;
+
+    impl ToSql for FailingParameter {
+        fn to_sql(&self, _: &Type, _: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+            Err("injected".into())
+        }
+
+        fn accepts(_: &Type) -> bool {
+            true
+        }
+
+        to_sql_checked!();
+    }
+
+    /// The tests share one table, so they run one after the other.
+    static TABLE_LOCK: Mutex<()> = Mutex::const_new(());
+
+    /// A queue, and a connection of its own for the test.
+    #[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
+    async fn start() -> (BatchQueue<Put>, Client) {
+        let server =
+            env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
+        let StoreAddress::Postgres(address) = server.parse::<StoreUrl>().unwrap().0 else { panic!("{server}") };
+        let connector = PostgresConnector::for_batches(&address).unwrap();
+        let (client, _) = connector.connect().await.unwrap();
+        client
+            .batch_execute(
+                "drop table if exists numbers; create table numbers (number bigint primary key check (number >= 0))",
+            )
+            .await
+            .unwrap();
+        (BatchQueue::start(&connector), client)
+    }
+
+    async fn stored(client: &Client) -> BTreeSet<i64> {
+        client.query("select number from numbers", &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn bad_row_fails_only_its_own_operation() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (queue, client) = start().await;
+        let numbers: Vec<i64> = (1..=120).map(|number| if number % 40 == 7 { -number } else { number }).collect();
+        let results = join_all(numbers.iter().map(|&number| queue.submit(Put::Number(number)))).await;
+        for (number, result) in numbers.iter().zip(results) {
+            match result {
+                Ok(is_new) => assert!(*number > 0 && is_new, "{number}"),
+                Err(StoreError::Refused(reason)) => {
+                    assert!(*number < 0 && reason.contains("23514"), "{number}: {reason}");
+                }
+                Err(other) => panic!("{number}: {other}"),
+            }
+        }
+        assert_eq!(stored(&client).await, numbers.into_iter().filter(|number| *number > 0).collect());
+        assert!(!queue.submit(Put::Number(1)).await.unwrap(), "the select found the number");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn statements_are_prepared_again_with_growing_intervals() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (_queue, client) = start().await;
+        let mut session = BatchSession::new(client, 0);
+        let planned = "select max(prepare_time)::text from pg_prepared_statements where statement = 'select 7'";
+        let (mut last, mut planned_at) = (String::new(), Vec::new());
+        for use_number in 1..=70 {
+            PipelinedTransaction::new(&mut session).run_single(&[BatchStatement::new("select 7")]).await.unwrap();
+            let time: String = session.client.query_one(planned, &[]).await.unwrap().get(0);
+            if time != last {
+                planned_at.push(use_number);
+                last = time;
+            }
+        }
+        assert_eq!(planned_at, [1, 4, 16, 64]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn panic_fails_only_its_own_operation() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (queue, client) = start().await;
+        let operations = [Put::Number(1), Put::Panic, Put::Number(2)];
+        let results = join_all(operations.into_iter().map(|operation| queue.submit(operation))).await;
+        assert!(matches!(&results[..], [Ok(true), Err(StoreError::Refused(_)), Ok(true)]), "{results:?}");
+        assert_eq!(stored(&client).await, BTreeSet::from([1, 2]));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn partially_sent_batch_is_not_committed() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (queue, client) = start().await;
+        let operations = [Put::Number(1), Put::Unencodable(2), Put::Number(3)];
+        let results = join_all(operations.into_iter().map(|operation| queue.submit(operation))).await;
+        assert!(matches!(&results[..], [Ok(true), Err(StoreError::Refused(_)), Ok(true)]), "{results:?}");
+        assert_eq!(stored(&client).await, BTreeSet::from([1, 3]));
+        assert!(queue.submit(Put::Number(2)).await.unwrap(), "the transaction was rolled back");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn operations_queued_during_a_commit_share_the_next_batch() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (queue, client) = start().await;
+        // A table lock delays the first batch, so that all other operations queue.
+        client.batch_execute("begin; lock table numbers in access exclusive mode").await.unwrap();
+        let first = queue.submit(Put::Nothing);
+        let others = async {
+            let waits = "select count(*) from pg_locks where not granted and relation = 'numbers'::regclass";
+            while client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+                yield_now().await;
+            }
+            let mut others = std::pin::pin!(join_all((1..=40).map(|number| queue.submit(Put::Number(number)))));
+            assert!(futures_util::poll!(others.as_mut()).is_pending(), "all queued operations wait");
+            client.batch_execute("commit").await.unwrap();
+            others.await
+        };
+        let (first, others) = futures_util::join!(first, others);
+        assert!(!first.unwrap());
+        assert!(others.into_iter().all(Result::unwrap));
+        let transactions = client.query_one("select count(distinct xmin::text) from numbers", &[]).await.unwrap();
+        assert_eq!(transactions.get::<_, i64>(0), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn broken_connection_is_replaced() {
+        let _lock = TABLE_LOCK.lock().await;
+        let (queue, client) = start().await;
+        assert!(queue.submit(Put::Number(1)).await.unwrap());
+        let cut = "select pg_terminate_backend(pid) from pg_stat_activity
+                    where pid <> pg_backend_pid() and application_name = 'ringtrue' and query like '%commit%'";
+        client.batch_execute(cut).await.unwrap();
+        // The first use of the broken connection may fail.
+        let mut failed = 0;
+        while let Err(error) = queue.submit(Put::Number(2)).await {
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+            failed += 1;
+        }
+        assert!(failed <= 1, "{failed}");
+        assert!(stored(&client).await.contains(&2));
+    }
+}

@@ -1,11 +1,21 @@
-//! The pipelined transaction of a batch, and its statements.
+//! The pipelined transaction of a batch, its statements, and what the statements of several operations share.
 
-use std::{collections::HashMap, future::poll_fn, task::Poll};
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::poll_fn,
+    task::Poll,
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use ringtrue_engine::ports::UsageDelta;
+use tokio_postgres::{Client, Row as PostgresRow, Statement, types::ToSql};
+use uuid::Uuid;
 
-use super::BatchError;
+use super::{super::transaction::to_row, BatchError};
+use crate::{
+    queries::usage::{self, CounterKey, upsert_counters_sql},
+    row::Row,
+};
 
 /// A constant statement and its parameters, usually arrays with a value for each operation.
 pub struct BatchStatement<'a> {
@@ -23,21 +33,30 @@ impl<'a> BatchStatement<'a> {
         self.parameters.push(Box::new(parameter));
         self
     }
-}
 
-/// Proof that a batch is committed and durable.
-#[derive(Debug)]
-pub struct CommitProof(());
+    /// Adds the next parameter: an array with a value of each row.
+    pub fn column<R, T>(self, rows: impl IntoIterator<Item = R>, value: impl Fn(R) -> T) -> Self
+    where
+        T: ToSql + Sync + Send + 'a,
+    {
+        self.with(rows.into_iter().map(value).collect::<Vec<T>>())
+    }
+}
 
 /// The transaction of a batch. Statements that are passed together are sent together, without waiting for results.
 pub struct PipelinedTransaction<'a> {
     session: &'a mut BatchSession,
-    has_begun: bool,
+    is_open: bool,
 }
 
 impl<'a> PipelinedTransaction<'a> {
     pub(super) fn new(session: &'a mut BatchSession) -> Self {
-        PipelinedTransaction { session, has_begun: false }
+        PipelinedTransaction { session, is_open: false }
+    }
+
+    /// Whether statements have run that are not committed.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// The counter slot of this connection.
@@ -45,51 +64,43 @@ impl<'a> PipelinedTransaction<'a> {
         self.session.slot
     }
 
-    /// Runs the only statement of a batch, which is its own transaction.
-    pub async fn run_single(self, call: &BatchStatement<'_>) -> Result<(Vec<Row>, CommitProof), BatchError> {
-        let statement = self.session.prepare(call.sql).await?;
-        let rows = query(&self.session.client, call, statement).await?;
-        Ok((rows, CommitProof(())))
+    /// Runs statements as transactions of their own. Returns the rows of each.
+    pub async fn run_single(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
+        self.send(None, calls, None).await
     }
 
     /// Runs statements. Returns the rows of each.
-    pub async fn run(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<Row>>, BatchError> {
-        self.send(calls, None).await
+    pub async fn run(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
+        let begin = if self.is_open { None } else { Some("begin") };
+        self.is_open = true;
+        self.send(begin, calls, None).await
     }
 
-    /// Runs the last statements and commits.
-    pub async fn commit(mut self, calls: &[BatchStatement<'_>]) -> Result<(Vec<Vec<Row>>, CommitProof), BatchError> {
-        self.try_commit(calls).await
-    }
-
-    /// As [`commit`](Self::commit), for statements that may store nothing: another transaction can follow.
-    pub async fn try_commit(
-        &mut self,
-        calls: &[BatchStatement<'_>],
-    ) -> Result<(Vec<Vec<Row>>, CommitProof), BatchError> {
+    /// Runs the last statements and commits. Another transaction may follow, if the statements have stored nothing.
+    pub async fn commit(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
+        let begin = if self.is_open { None } else { Some("begin") };
+        self.is_open = true;
         // After a failed statement `commit` rolls back and succeeds, but `send` returns the statement's error. If a
         // statement cannot be sent, neither is `commit`.
-        let rows = self.send(calls, Some("commit")).await?;
-        self.has_begun = false;
-        Ok((rows, CommitProof(())))
+        let rows = self.send(begin, calls, Some("commit")).await?;
+        self.is_open = false;
+        Ok(rows)
     }
 
     async fn send(
         &mut self,
+        first: Option<&'static str>,
         calls: &[BatchStatement<'_>],
         last: Option<&'static str>,
-    ) -> Result<Vec<Vec<Row>>, BatchError> {
+    ) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         let mut statements = Vec::with_capacity(calls.len());
         for call in calls {
             statements.push(self.session.prepare(call.sql).await?);
         }
         let client = &self.session.client;
-        let first = if self.has_begun { None } else { Some("begin") };
-        self.has_begun = true;
-
         let command = |sql: &'static str| async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed();
         let query = |(call, statement)| query(client, call, statement).boxed();
-        let sent: Vec<BoxFuture<'_, Result<Vec<Row>, tokio_postgres::Error>>> = first
+        let sent: Vec<BoxFuture<'_, Result<Vec<PostgresRow>, tokio_postgres::Error>>> = first
             .map(command)
             .into_iter()
             .chain(calls.iter().zip(statements).map(query))
@@ -99,9 +110,7 @@ impl<'a> PipelinedTransaction<'a> {
         if first.is_some() {
             results.remove(0);
         }
-        if last.is_some() {
-            results.pop();
-        }
+        results.truncate(calls.len());
         Ok(results)
     }
 }
@@ -110,7 +119,7 @@ async fn query(
     client: &Client,
     call: &BatchStatement<'_>,
     statement: Statement,
-) -> Result<Vec<Row>, tokio_postgres::Error> {
+) -> Result<Vec<PostgresRow>, tokio_postgres::Error> {
     let parameters: Vec<&(dyn ToSql + Sync)> = call.parameters.iter().map(|parameter| &**parameter as _).collect();
     client.query(&statement, &parameters).await
 }
@@ -183,4 +192,67 @@ impl BatchSession {
 /// expensive as the table grows. A statement is therefore prepared again after 4, 16, 64, ... uses.
 fn is_replan_due(uses: u32) -> bool {
     uses.is_power_of_two() && uses.trailing_zeros().is_multiple_of(2)
+}
+
+/// Rows by the UUID in their first column.
+pub fn rows_by_id(rows: &[PostgresRow]) -> Result<HashMap<Uuid, &PostgresRow>, BatchError> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect()
+}
+
+pub fn to_rows<'r>(rows: impl IntoIterator<Item = &'r PostgresRow>) -> Result<Vec<Row>, BatchError> {
+    rows.into_iter().map(|row| to_row(row).map_err(BatchError::from)).collect()
+}
+
+macro_rules! update_counters_sql {
+    ($table:literal, $period:literal, $condition:literal) => {
+        upsert_counters_sql!(
+            $table,
+            $period,
+            "select *, $8::smallint
+               from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[]) ",
+            $condition
+        )
+    };
+}
+
+const UPDATE_COUNTERS: [&str; 2] =
+    [update_counters_sql!("usage_counters", "hour", ""), update_counters_sql!("usage_days", "day", "")];
+const UPDATE_COUNTERS_IF_EXISTS: [&str; 2] = [
+    update_counters_sql!("usage_counters", "hour", "where exists (select from checks where id = $9)"),
+    update_counters_sql!("usage_days", "day", "where exists (select from checks where id = $9)"),
+];
+
+/// Updates the hourly and the daily counters; with `check`, only if this check exists.
+pub fn update_counters<'a>(
+    counts: impl IntoIterator<Item = &'a UsageDelta>,
+    slot: i16,
+    check: Option<Uuid>,
+) -> Result<Vec<BatchStatement<'static>>, BatchError> {
+    let hours = usage::merge_counts(counts).map_err(BatchError::Rows)?;
+    let days = usage::roll_up_to_days(&hours);
+    let sql = if check.is_some() { UPDATE_COUNTERS_IF_EXISTS } else { UPDATE_COUNTERS };
+    let statements = sql.into_iter().zip([hours, days]).filter(|(_, changes)| !changes.is_empty());
+    Ok(statements.map(|(sql, changes)| update_counter_table(sql, changes, slot, check)).collect())
+}
+
+fn update_counter_table(
+    sql: &'static str,
+    changes: BTreeMap<CounterKey, i64>,
+    slot: i16,
+    check: Option<Uuid>,
+) -> BatchStatement<'static> {
+    let (keys, changes): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
+    let statement = BatchStatement::new(sql)
+        .column(&keys, |key| key.project.0)
+        .column(&keys, |key| key.hour.clone())
+        .column(&keys, |key| key.product)
+        .column(&keys, |key| key.status)
+        .column(&keys, |key| key.matched)
+        .column(&keys, |key| key.network.clone())
+        .with(changes)
+        .with(slot);
+    match check {
+        Some(check) => statement.with(check),
+        None => statement,
+    }
 }

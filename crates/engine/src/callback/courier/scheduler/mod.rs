@@ -14,18 +14,16 @@
 //! An attempt is charged to its destination's class at the start, until it ends: a change of health never exceeds a
 //! bound. This module is pure; the rows in the store are authoritative.
 
-mod ready_queue;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
+    hash::Hash,
     sync::Arc,
 };
 
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
-
-use ready_queue::ReadyQueue;
 
 /// Bounds on callbacks in memory and in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +94,10 @@ impl DestinationClass {
     /// In scheduling order.
     const ALL: [DestinationClass; 3] = [DestinationClass::Proven, DestinationClass::Unproven, DestinationClass::Poor];
 
-    /// A workspace may hold this many times the free slots. A single active workspace thus gets three quarters of the
-    /// slots with 3, and half with 1: unproven destinations may hold their slots for the longest time.
-    fn factor(self) -> usize {
+    /// A workspace may hold up to this many times as many slots as are free: with 3, a single active workspace gets
+    /// three quarters of the slots; with 1, half. Unproven destinations get 1, because their attempts can last until
+    /// the timeout.
+    fn share_factor(self) -> usize {
         match self {
             DestinationClass::Proven => 3,
             DestinationClass::Unproven | DestinationClass::Poor => 1,
@@ -107,7 +106,7 @@ impl DestinationClass {
 }
 
 /// Like [`DestinationClass::factor`], for queue memory.
-const QUEUE_FACTOR: usize = 3;
+const QUEUE_SHARE_FACTOR: usize = 3;
 
 impl DestinationHealth {
     fn class(self) -> DestinationClass {
@@ -213,7 +212,8 @@ impl<T> Scheduler<T> {
             workspaces.flat_map(move |workspace| {
                 workspace.projects.iter().filter_map(move |(project, state)| {
                     let (of_workspace, of_project) = (workspace.usage.waiting, state.usage.waiting);
-                    let has_room = is_within_share(QUEUE_FACTOR, free, of_workspace + margin, of_project + margin);
+                    let has_room =
+                        is_within_share(QUEUE_SHARE_FACTOR, free, of_workspace + margin, of_project + margin);
                     (of_project > 0 && !has_room).then_some(*project)
                 })
             })
@@ -278,7 +278,8 @@ impl<T> Scheduler<T> {
             let of_workspace = state.workspaces.get(workspace)?;
             let project = of_workspace.ready.first()?;
             let of_project = of_workspace.projects.get(project)?;
-            let is_admitted = is_within_share(class.factor(), free, of_workspace.usage.held, of_project.usage.held);
+            let is_admitted =
+                is_within_share(class.share_factor(), free, of_workspace.usage.held, of_project.usage.held);
             is_admitted.then_some((*workspace, *project, of_project.ready.first()?))
         })?;
         let name = Arc::clone(name);
@@ -294,7 +295,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Marks a destination as poor while an attempt is still running.
-    pub fn mark_slow(&mut self, grant: &SlotGrant) {
+    pub fn mark_poor(&mut self, grant: &SlotGrant) {
         self.update_destination(&grant.destination, |destination| {
             if destination.health != DestinationHealth::Slow {
                 destination.health = DestinationHealth::Poor;
@@ -344,7 +345,7 @@ impl<T> Scheduler<T> {
 
     fn may_queue(&self, class: DestinationClass, tenant: Tenant) -> bool {
         let [of_workspace, of_project] = self.tenant_usage(class, tenant);
-        is_within_share(QUEUE_FACTOR, self.free_queue_places(class), of_workspace.waiting, of_project.waiting)
+        is_within_share(QUEUE_SHARE_FACTOR, self.free_queue_places(class), of_workspace.waiting, of_project.waiting)
     }
 
     fn free_slots(&self, class: DestinationClass) -> usize {
@@ -478,7 +479,7 @@ impl<T> Scheduler<T> {
     }
 }
 
-/// Dynamic threshold: a workspace and its project may take one more.
+/// Whether the workspace and its project may take one more slot (dynamic threshold: `factor` × free).
 fn is_within_share(factor: usize, free: usize, of_workspace: usize, of_project: usize) -> bool {
     let left = (factor * free).saturating_sub(of_workspace);
     of_project < factor.saturating_mul(left)
@@ -496,5 +497,61 @@ impl<T> Destination<T> {
             DestinationHealth::Poor => POOR_DESTINATION_SLOTS.min(limits.per_destination),
         };
         !self.waiting.is_empty() && self.in_flight < slots
+    }
+}
+
+/// Tenants or destinations that can start an attempt, ordered by held slots; among equals, least recently served first.
+struct ReadyQueue<K> {
+    ranks: HashMap<K, (usize, u64)>,
+    order: BTreeSet<(usize, u64, K)>,
+}
+
+impl<K> Default for ReadyQueue<K> {
+    fn default() -> Self {
+        ReadyQueue { ranks: HashMap::new(), order: BTreeSet::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
+    /// Adds a key with this turn, or updates its held slots and keeps its turn.
+    fn set(&mut self, key: &K, held: usize, turn: u64) {
+        let turn = match self.ranks.get(key) {
+            Some((known, _)) if *known == held => return,
+            Some((_, turn)) => *turn,
+            None => turn,
+        };
+        self.place(key, (held, turn));
+    }
+
+    /// Moves a key behind its equals after it was served.
+    fn move_back(&mut self, key: &K, turn: u64) {
+        if let Some((held, _)) = self.ranks.get(key) {
+            self.place(key, (*held, turn));
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        if let Some((held, turn)) = self.ranks.remove(key) {
+            self.order.remove(&(held, turn, key.clone()));
+        }
+    }
+
+    fn first(&self) -> Option<&K> {
+        self.order.first().map(|(_, _, key)| key)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &K> {
+        self.order.iter().map(|(_, _, key)| key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn place(&mut self, key: &K, (held, turn): (usize, u64)) {
+        if let Some((held, turn)) = self.ranks.insert(key.clone(), (held, turn)) {
+            self.order.remove(&(held, turn, key.clone()));
+        }
+        self.order.insert((held, turn, key.clone()));
     }
 }

@@ -52,7 +52,7 @@ fn destinations_of_a_project_take_turns() {
 }
 
 #[test]
-fn workspaces_then_projects_take_turns() {
+fn slots_rotate_by_workspace_then_by_project() {
     let mut scheduler = Scheduler::new(LIMITS);
     for (project, name) in [(1, "a1"), (1, "a2"), (2, "a3")] {
         fill(&mut scheduler, tenant(1, project), name, 2);
@@ -82,7 +82,7 @@ fn slots_depend_on_destination_health() {
     scheduler.finish(&first[0], AttemptResult::Delivered);
     let more = start_all(&mut scheduler);
     assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "proven");
-    scheduler.mark_slow(&first[1]);
+    scheduler.mark_poor(&first[1]);
     for grant in first[1..].iter().chain(&more) {
         scheduler.finish(grant, AttemptResult::Failed);
     }
@@ -118,7 +118,7 @@ fn hanging_destinations_leave_slots_to_other_workspaces() {
     let hanging = start_all(&mut scheduler);
     assert!(hanging.len() <= LIMITS.unproven_in_flight / 2, "{}", hanging.len());
     for grant in &hanging {
-        scheduler.mark_slow(grant);
+        scheduler.mark_poor(grant);
     }
     assert_eq!(start_all(&mut scheduler).len(), 0, "a slot stays charged to its initial class");
 
@@ -195,7 +195,7 @@ fn idle_destinations_are_bounded() {
 enum Op {
     Push { workspace: u128, project: u128, host: u8, has_failed: bool },
     StartAll,
-    MarkSlow(usize),
+    MarkPoor(usize),
     End(usize, AttemptResult),
 }
 
@@ -210,7 +210,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0..4_u128, 0..3_u128, 0..6_u8, any::<bool>())
             .prop_map(|(workspace, project, host, has_failed)| Op::Push { workspace, project, host, has_failed }),
         2 => Just(Op::StartAll),
-        1 => any::<usize>().prop_map(Op::MarkSlow),
+        1 => any::<usize>().prop_map(Op::MarkPoor),
         3 => (any::<usize>(), result).prop_map(|(at, result)| Op::End(at, result)),
     ]
 }
@@ -246,7 +246,8 @@ fn assert_work_conserving(scheduler: &Scheduler<u32>) {
         let fewest = scheduler.classes[class as usize].workspaces[&tenant.workspace].ready.first().map(|project| {
             scheduler.classes[class as usize].workspaces[&tenant.workspace].projects[project].usage.held
         });
-        let is_admitted = is_within_share(class.factor(), free, of_workspace.held, fewest.unwrap_or(of_project.held));
+        let is_admitted =
+            is_within_share(class.share_factor(), free, of_workspace.held, fewest.unwrap_or(of_project.held));
         assert!(!is_admitted, "{name} waits below its share");
     }
 }
@@ -269,12 +270,12 @@ proptest! {
                     grants.extend(new);
                     assert_work_conserving(&scheduler);
                 }
-                Op::MarkSlow(at) if !grants.is_empty() => scheduler.mark_slow(&grants[at % grants.len()]),
+                Op::MarkPoor(at) if !grants.is_empty() => scheduler.mark_poor(&grants[at % grants.len()]),
                 Op::End(at, result) if !grants.is_empty() => {
                     let grant = grants.swap_remove(at % grants.len());
                     scheduler.finish(&grant, result);
                 }
-                Op::MarkSlow(_) | Op::End(..) => {}
+                Op::MarkPoor(_) | Op::End(..) => {}
             }
             assert_sound(&scheduler, &grants);
             assert_eq!(pushed, started + scheduler.waiting());

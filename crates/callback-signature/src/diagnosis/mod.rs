@@ -1,0 +1,385 @@
+//! Signature debugger: explains why the signature of a received callback is invalid.
+//!
+//! A receiver rebuilds the signing string from the request. Proxies and frameworks may have changed that request. The
+//! debugger undoes the known changes, one at a time, until the signature is valid. If the attempt log has the sent
+//! request, it compares with that.
+//!
+//! This module is pure: keys, time and log are inputs.
+
+mod changes;
+mod failure_cause;
+mod pasted_request;
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::tenancy::Mode;
+
+pub use self::{
+    changes::{BodyChange, HeaderDamage, HostChange, TargetChange, host_and_target},
+    failure_cause::FailureCause,
+    pasted_request::{PastedRequest, PastedRequestError},
+};
+use super::{
+    Authorization, COMPONENTS, CallbackRequest, CoveredComponents, InvalidAuthorization, SOURCE_HEADER, SignatureError,
+    VerifiedSignature, digest_header,
+    verify::{self, is_valid_signature},
+};
+use crate::CallbackPublicKey;
+
+/// Recommended limit for the difference between a callback's `date` and the receiver's clock.
+pub const MAX_DATE_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+const KNOWN_SOURCES: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
+
+/// Known facts besides the request.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("DiagnosisContext({} keys)", keys.len() + retired.len())]
+pub struct DiagnosisContext<'a> {
+    /// Published keys.
+    pub keys: &'a [CallbackPublicKey],
+    /// Formerly published keys.
+    pub retired: &'a [CallbackPublicKey],
+    /// Mode of the checks that the receiver expects. A live receiver rejects the sandbox key.
+    pub mode: Mode,
+    pub now: Timestamp,
+    /// Candidates for the signed host and target, besides those derived from the request.
+    pub hosts: &'a [String],
+    pub targets: &'a [String],
+    /// The sent callback, if known.
+    pub sent: Option<&'a SentCallback>,
+}
+
+/// A callback as it was sent. `Debug` is masked: a URL may carry a token, a body personal data.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("SentCallback({} bytes)", body.len())]
+pub struct SentCallback {
+    pub components: OwnedComponents,
+    pub body: String,
+}
+
+/// Owned form of [`CoveredComponents`]. `Debug` is masked: a target may carry a token.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("OwnedComponents({host}, {date})")]
+pub struct OwnedComponents {
+    pub method: String,
+    pub target: String,
+    pub host: String,
+    pub date: String,
+    pub source: String,
+    pub digest: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    pub verdict: Result<VerifiedSignature, FailureCause>,
+    /// The lines of the signing string, and the digest of the body at the end.
+    pub lines: Vec<ComparedLine>,
+}
+
+/// A line of the signing string: as signed, if known, and as rebuilt from the received request. `Debug` is masked.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("ComparedLine({name}, {})", if self.differs() { "differs" } else { "equal" })]
+pub struct ComparedLine {
+    pub name: &'static str,
+    pub signed: Option<String>,
+    pub received: Option<String>,
+}
+
+impl ComparedLine {
+    pub fn differs(&self) -> bool {
+        self.received.is_none() || (self.signed.is_some() && self.signed != self.received)
+    }
+}
+
+impl Diagnosis {
+    /// Index of the first line that differs.
+    pub fn first_difference(&self) -> Option<usize> {
+        self.lines.iter().position(ComparedLine::differs)
+    }
+}
+
+impl OwnedComponents {
+    fn covered(&self) -> CoveredComponents<'_> {
+        let OwnedComponents { method, target, host, date, source, digest } = self;
+        CoveredComponents { method, target, host, date, source, digest }
+    }
+
+    fn of(covered: &CoveredComponents<'_>) -> Self {
+        OwnedComponents {
+            method: covered.method.to_owned(),
+            target: covered.target.to_owned(),
+            host: covered.host.to_owned(),
+            date: covered.date.to_owned(),
+            source: covered.source.to_owned(),
+            digest: covered.digest.to_owned(),
+        }
+    }
+}
+
+/// Verifies a request, and explains a failure.
+pub fn diagnose(request: &CallbackRequest<'_>, context: &DiagnosisContext<'_>) -> Diagnosis {
+    match verify::verify(request, context.keys) {
+        Ok(verified) => {
+            let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+            Diagnosis {
+                verdict: check_mode_and_date(verified, context),
+                lines: compare_lines(request, signed.as_ref()),
+            }
+        }
+        Err(error) => {
+            let (cause, signed) = explain_error(request, error, context);
+            let signed = signed.or_else(|| context.sent.map(|sent| sent.components.clone()));
+            Diagnosis { verdict: Err(cause), lines: compare_lines(request, signed.as_ref()) }
+        }
+    }
+}
+
+/// Like [`diagnose`], for a pasted request, which may have folded headers.
+pub fn diagnose_pasted(pasted: &PastedRequest, context: &DiagnosisContext<'_>) -> Diagnosis {
+    if let Some(folded) = pasted.folded_header() {
+        // RFC 9110 joins folded lines with a space; some tools break lines inside a value.
+        for separator in [" ", ""] {
+            let headers = pasted.headers(separator);
+            let request = pasted.request(&headers);
+            if verify::verify(&request, context.keys).is_ok() {
+                let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+                let verdict = Err(FailureCause::HeaderFolded(folded.to_owned()));
+                return Diagnosis { verdict, lines: compare_lines(&request, signed.as_ref()) };
+            }
+        }
+    }
+    let headers = pasted.headers(" ");
+    diagnose(&pasted.request(&headers), context)
+}
+
+fn check_mode_and_date(
+    verified: VerifiedSignature,
+    context: &DiagnosisContext<'_>,
+) -> Result<VerifiedSignature, FailureCause> {
+    if (verified.mode, context.mode) == (Mode::Sandbox, Mode::Live) {
+        return Err(FailureCause::SandboxKey(verified.kid));
+    }
+    let age = context.now.duration_since(verified.date);
+    if age.abs() <= MAX_DATE_SKEW { Ok(verified) } else { Err(FailureCause::DateSkew(age)) }
+}
+
+/// The cause, and the signed components if they are certain.
+fn explain_error(
+    request: &CallbackRequest<'_>,
+    error: SignatureError,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let found = |name| request.values(name).next().unwrap_or_default().to_owned();
+    let cause = match error {
+        SignatureError::MissingHeader(name) => FailureCause::MissingHeader(name),
+        SignatureError::DuplicateHeader(name) => FailureCause::DuplicateHeader(name),
+        SignatureError::InvalidAuthorization(error) => return explain_authorization(request, error, context),
+        SignatureError::UnsupportedAlgorithm => {
+            FailureCause::UnsupportedAlgorithm(authorization_parameter(request, |given| given.algorithm))
+        }
+        SignatureError::UnexpectedComponents => {
+            let given = authorization_parameter(request, |given| given.headers);
+            let sorted = |text: &str| {
+                let mut names: Vec<_> = text.split(' ').map(str::to_ascii_lowercase).collect();
+                names.sort_unstable();
+                names
+            };
+            let is_reordered = sorted(&given) == sorted(COMPONENTS);
+            if is_reordered {
+                FailureCause::ComponentsReordered(given)
+            } else {
+                FailureCause::UnexpectedComponents(given)
+            }
+        }
+        SignatureError::UnknownKey(kid) => return explain_key(request, kid, context),
+        SignatureError::UnusableKey(kid) => FailureCause::UnusableKey(kid),
+        SignatureError::DigestMalformed => FailureCause::DigestMalformed(found("digest")),
+        SignatureError::BodyDiffers => return explain_body(request, context),
+        SignatureError::DateMalformed => FailureCause::DateMalformed(found("date")),
+        SignatureError::InvalidSignature => return explain_signature(request, context),
+    };
+    (cause, None)
+}
+
+fn authorization_parameter(
+    request: &CallbackRequest<'_>,
+    part: impl for<'a> Fn(&'a Authorization<'a>) -> &'a str,
+) -> String {
+    let given = request.values("authorization").next().and_then(|value| Authorization::parse(value).ok());
+    given.map(|given| part(&given).to_owned()).unwrap_or_default()
+}
+
+/// Tries to repair the header.
+fn explain_authorization(
+    request: &CallbackRequest<'_>,
+    error: InvalidAuthorization,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let value = request.values("authorization").next().unwrap_or_default();
+    for (damage, repaired) in changes::candidate_repairs(value) {
+        let headers = request.with_header("authorization", &repaired);
+        if verify::verify(&CallbackRequest { headers: &headers, ..*request }, context.keys).is_ok() {
+            let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+            return (FailureCause::AuthorizationDamaged(damage), signed);
+        }
+    }
+    (FailureCause::InvalidAuthorization(error, value.to_owned()), None)
+}
+
+/// `keyId` is not published. The signature may have been made with another key.
+fn explain_key(
+    request: &CallbackRequest<'_>,
+    kid: String,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let is_retired = context.retired.iter().any(|key| key.kid == kid);
+    match find_actual_key(request, &kid, context) {
+        Some((used, signed)) => (FailureCause::WrongKeyId { named: kid, used }, Some(signed)),
+        None if is_retired => (FailureCause::RetiredKey(kid), None),
+        None => (FailureCause::UnknownKey(kid), None),
+    }
+}
+
+/// Finds a key other than `named` for which the signature is valid.
+fn find_actual_key(
+    request: &CallbackRequest<'_>,
+    named: &str,
+    context: &DiagnosisContext<'_>,
+) -> Option<(String, OwnedComponents)> {
+    let covered = request.covered().ok()?;
+    let signature = parse_signature(request)?;
+    let others = context.keys.iter().chain(context.retired).filter(|key| key.kid != named);
+    let used = others.into_iter().find(|key| is_valid_signature(key, &covered, &signature))?;
+    Some((used.kid.clone(), OwnedComponents::of(&covered)))
+}
+
+/// The `digest` header does not match the body: one of the two was changed.
+fn explain_body(
+    request: &CallbackRequest<'_>,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let Ok(covered) = request.covered() else { return (FailureCause::Unexplained, None) };
+    let actual = digest_header(request.body);
+    let is_signed = |covered: &CoveredComponents<'_>| is_signed_by_named_key(request, covered, context);
+    if !is_signed(&covered) && is_signed(&CoveredComponents { digest: &actual, ..covered }) {
+        let signed = OwnedComponents::of(&CoveredComponents { digest: &actual, ..covered });
+        return (FailureCause::DigestReplaced { signed: actual, received: covered.digest.to_owned() }, Some(signed));
+    }
+    let sent = context.sent.map(|sent| sent.body.as_str());
+    let change = changes::classify_body_change(request.body, covered.digest, sent);
+    let signed = is_signed(&covered).then(|| OwnedComponents::of(&covered));
+    let length = request.body.len();
+    (FailureCause::BodyChanged { change, claimed: covered.digest.to_owned(), actual, length }, signed)
+}
+
+/// All parts are well-formed, but the signature is invalid.
+fn explain_signature(
+    request: &CallbackRequest<'_>,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let Ok(received) = request.covered() else { return (FailureCause::Unexplained, None) };
+    let is_signed = |covered: &CoveredComponents<'_>| is_signed_by_named_key(request, covered, context);
+    let sent = context.sent.map(|sent| &sent.components);
+    let certain = sent.filter(|sent| is_signed(&sent.covered())).cloned();
+    if let Some(signed) = certain.or_else(|| search_signed_components(request, &received, context, is_signed)) {
+        return (first_changed_component(&signed, &received).unwrap_or(FailureCause::Unexplained), Some(signed));
+    }
+    let named = authorization_parameter(request, |given| given.key_id);
+    if let Some((used, signed)) = find_actual_key(request, &named, context) {
+        return (FailureCause::WrongKeyId { named, used }, Some(signed));
+    }
+    let key = context.keys.iter().find(|key| key.kid == named);
+    let (length, expected) =
+        (parse_signature(request).map_or(0, |octets| octets.len()), key.and_then(verify::signature_length));
+    if let Some(expected) = expected.filter(|expected| *expected != length) {
+        return (FailureCause::SignatureLength { length, expected }, None);
+    }
+    // The signature is invalid even for the sent components: either they were changed, or the signature itself.
+    let cause = match sent {
+        Some(sent) => first_changed_component(sent, &received).unwrap_or(FailureCause::SignatureDamaged),
+        None => FailureCause::Unexplained,
+    };
+    (cause, None)
+}
+
+/// Undoes changes that frameworks and proxies are known to make, one or two at a time.
+fn search_signed_components(
+    request: &CallbackRequest<'_>,
+    received: &CoveredComponents<'_>,
+    context: &DiagnosisContext<'_>,
+    is_signed: impl Fn(&CoveredComponents<'_>) -> bool,
+) -> Option<OwnedComponents> {
+    let hosts = changes::candidate_hosts(request, received.host, context.hosts);
+    let targets = changes::candidate_targets(request, received.target, context.targets);
+    let sources = KNOWN_SOURCES.map(|source| CoveredComponents { source, ..*received });
+    let single = [CoveredComponents { method: "POST", ..*received }]
+        .into_iter()
+        .chain(hosts.iter().map(|host| CoveredComponents { host, ..*received }))
+        .chain(targets.iter().map(|target| CoveredComponents { target, ..*received }))
+        .chain(sources);
+    let of_host = |host| targets.iter().map(move |target| CoveredComponents { target, host, ..*received });
+    let both = hosts.iter().flat_map(|host| of_host(host.as_str()));
+    single.chain(both).find(|covered| is_signed(covered)).map(|covered| OwnedComponents::of(&covered))
+}
+
+/// The cause that follows from the first component that differs.
+fn first_changed_component(signed: &OwnedComponents, received: &CoveredComponents<'_>) -> Option<FailureCause> {
+    let (signed, received) = (signed.clone(), OwnedComponents::of(received));
+    Some(if !signed.method.eq_ignore_ascii_case(&received.method) {
+        FailureCause::MethodChanged(received.method)
+    } else if signed.target != received.target {
+        let change = TargetChange::classify(&signed.target, &received.target);
+        FailureCause::TargetChanged { change, signed: signed.target, received: received.target }
+    } else if signed.host != received.host {
+        let change = HostChange::classify(&signed.host, &received.host);
+        FailureCause::HostChanged { change, signed: signed.host, received: received.host }
+    } else if signed.date != received.date {
+        FailureCause::DateReplaced { signed: signed.date, received: received.date }
+    } else if signed.source != received.source {
+        FailureCause::SourceChanged { signed: signed.source, received: received.source }
+    } else if signed.digest != received.digest {
+        FailureCause::DigestReplaced { signed: signed.digest, received: received.digest }
+    } else {
+        return None;
+    })
+}
+
+fn parse_signature(request: &CallbackRequest<'_>) -> Option<Vec<u8>> {
+    let value = request.values("authorization").next()?;
+    Authorization::parse(value).ok().map(|given| given.signature)
+}
+
+fn is_signed_by_named_key(
+    request: &CallbackRequest<'_>,
+    covered: &CoveredComponents<'_>,
+    context: &DiagnosisContext<'_>,
+) -> bool {
+    let named = authorization_parameter(request, |given| given.key_id);
+    let key = context.keys.iter().find(|key| key.kid == named);
+    key.zip(parse_signature(request)).is_some_and(|(key, signature)| is_valid_signature(key, covered, &signature))
+}
+
+fn compare_lines(request: &CallbackRequest<'_>, signed: Option<&OwnedComponents>) -> Vec<ComparedLine> {
+    let target = |method: &str, target: &str| format!("{} {target}", method.to_ascii_lowercase());
+    let line = |name, signed: Option<&String>, received: Option<&str>| ComparedLine {
+        name,
+        signed: signed.cloned(),
+        received: received.map(str::to_owned),
+    };
+    let header = |name| request.values(name).next();
+    vec![
+        ComparedLine {
+            name: "(request-target)",
+            signed: signed.map(|signed| target(&signed.method, &signed.target)),
+            received: Some(target(request.method, request.target)),
+        },
+        line("host", signed.map(|signed| &signed.host), header("host")),
+        line("date", signed.map(|signed| &signed.date), header("date")),
+        line(SOURCE_HEADER, signed.map(|signed| &signed.source), header(SOURCE_HEADER)),
+        line("digest", signed.map(|signed| &signed.digest), header("digest")),
+        ComparedLine {
+            name: "digest of the body",
+            signed: signed.map(|signed| signed.digest.clone()),
+            received: Some(digest_header(request.body)),
+        },
+    ]
+}

@@ -1,0 +1,364 @@
+//! API of a server: authenticated requests with the credentials of a profile, paged lists, and checks.
+
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
+use ringtrue_domain::product::{Product, Scope};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::{Url, form_urlencoded};
+
+use crate::{
+    argument_values::ProfileName,
+    arguments::{ListArguments, ProfileOption},
+    context::ClientContext,
+    error::{ApiProblem, CommandError},
+    http::{HttpClient, HttpError, HttpResponse},
+    printer::{self, Output, Printer},
+    profile::{AccessToken, ClientCredential, Profile, ProfileStore, Secret, TokenCache, resolve_profile},
+    system::{Progress, now},
+};
+
+/// Longer than the server's own request timeout.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_PAGE_SIZE: u32 = 100;
+
+/// Requests to the server of a profile, and the printer of the command that makes them.
+#[derive(Debug)]
+pub(crate) struct ApiSession {
+    pub profile: Profile,
+    pub http: HttpClient,
+    pub printer: Printer,
+    /// Shown in hints.
+    name: Option<ProfileName>,
+    tokens: TokenCache,
+}
+
+/// Page of a list.
+pub(crate) struct Page {
+    pub content: Vec<Value>,
+    pages: u64,
+    total: u64,
+}
+
+#[derive(Deserialize)]
+struct TokenBody {
+    access_token: String,
+    expires_in: i64,
+}
+
+impl ApiSession {
+    pub(crate) fn open(context: &ClientContext, profile_option: &ProfileOption) -> Result<Self, CommandError> {
+        let name = resolve_profile(context, profile_option)?;
+        let profile = ProfileStore::open(context)?.require(&name)?;
+        let tokens = TokenCache::for_profile(context, &name)?;
+        Ok(ApiSession { name: Some(name), tokens, ..ApiSession::ephemeral(context, profile)? })
+    }
+
+    /// Opens a session whose tokens are cached in memory only.
+    pub(crate) fn ephemeral(context: &ClientContext, profile: Profile) -> Result<Self, CommandError> {
+        let http = HttpClient::new(profile.ca_file.as_deref()).map_err(|error| {
+            CommandError::with_hint(error.to_string(), "Use a PEM file with certificates: --ca-file PATH")
+        })?;
+        Ok(ApiSession { profile, http, printer: context.printer, name: None, tokens: TokenCache::default() })
+    }
+
+    pub(crate) fn base_url(&self) -> &Url {
+        &self.profile.base_url
+    }
+
+    /// Encodes the segments of the path.
+    pub(crate) fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
+        let mut url = self.base_url().clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.clear().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    pub(crate) async fn get(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> Result<Value, CommandError> {
+        self.request(scope, Method::GET, &self.url(path, query), None, None).await
+    }
+
+    pub(crate) async fn post(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        body: Option<&Value>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Value, CommandError> {
+        self.request(scope, Method::POST, &self.url(path, &[]), body, idempotency_key).await
+    }
+
+    pub(crate) async fn delete(&self, scope: Scope, path: &[&str]) -> Result<(), CommandError> {
+        self.request(scope, Method::DELETE, &self.url(path, &[]), None, None).await.map(drop)
+    }
+
+    /// Returns a cached token, or requests a new one.
+    pub(crate) async fn token(&self, scope: Scope) -> Result<AccessToken, CommandError> {
+        let credential = self.credential(scope)?;
+        if let Some(token) = self.tokens.get(&credential.client_id, scope) {
+            return Ok(token);
+        }
+        let token = self.request_token(credential, scope).await?;
+        self.tokens.insert(&credential.client_id, scope, token.clone())?;
+        Ok(token)
+    }
+
+    pub(crate) async fn request_token(
+        &self,
+        credential: &ClientCredential,
+        scope: Scope,
+    ) -> Result<AccessToken, CommandError> {
+        let requested_at = now().as_second();
+        let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let login = format!("{}:{}", encoded(&credential.client_id), encoded(credential.client_secret.reveal()));
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let headers = HeaderMap::from_iter([
+            (AUTHORIZATION, secret_header(&format!("Basic {}", BASE64_STANDARD.encode(login)))?),
+            (CONTENT_TYPE, form),
+        ]);
+        let body = format!("grant_type=client_credentials&scope={scope}");
+        let response = self.send(Method::POST, &self.url(&["oauth2", "token"], &[]), headers, body).await?;
+        match serde_json::from_slice::<TokenBody>(&response.body) {
+            Ok(body) if response.status == 200 => Ok(AccessToken {
+                access_token: Secret::new(body.access_token),
+                expires_at: requested_at + body.expires_in,
+            }),
+            _ => Err(self.problem(&response)),
+        }
+    }
+
+    /// Sends a request without a token, and returns the response with any status.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: impl Into<Bytes>,
+    ) -> Result<HttpResponse, CommandError> {
+        let response = self.http.request(method, url, headers, body, REQUEST_TIMEOUT).await;
+        response.map_err(|error| {
+            let hint = match error {
+                HttpError::InvalidUrl | HttpError::Unresolved => "Check the URL: `ringtrue profiles` shows it.",
+                HttpError::Refused | HttpError::ConnectTimeout => "Check that the server is running, and its port.",
+                HttpError::Tls => "If the server has a private CA, run `ringtrue login` again with --ca-file PATH.",
+                HttpError::Timeout | HttpError::Lost => "Try again.",
+                HttpError::TooLarge => "Use a smaller --size.",
+                HttpError::Protocol => "Check that Ringtrue is running at this URL.",
+            };
+            CommandError::Unreachable { message: format!("{} is unreachable: {error}", self.base_url()), hint }
+        })
+    }
+
+    pub(crate) fn problem(&self, response: &HttpResponse) -> CommandError {
+        CommandError::Api(ApiProblem::from_response(response, self.base_url()))
+    }
+
+    pub(crate) fn workspace_id(&self) -> Result<&str, CommandError> {
+        self.credential(Scope::Management)?;
+        Ok(self.profile.workspace.as_ref().map_or("", |workspace| workspace.workspace_id.as_str()))
+    }
+
+    async fn request(
+        &self,
+        scope: Scope,
+        method: Method,
+        url: &Url,
+        body: Option<&Value>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Value, CommandError> {
+        let mut headers = HeaderMap::new();
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = idempotency_key {
+            let key = HeaderValue::try_from(key)
+                .map_err(|_| CommandError::with_hint("invalid --idempotency-key", "Use printable ASCII characters."))?;
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let body = Bytes::from(body.map_or_else(String::new, Value::to_string));
+        let client_id = &self.credential(scope)?.client_id;
+        loop {
+            let is_cached = self.tokens.get(client_id, scope).is_some();
+            let token = self.token(scope).await?;
+            headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.access_token.reveal()))?);
+            let response = self.send(method.clone(), url, headers.clone(), body.clone()).await?;
+            match response.status {
+                // The token was revoked, or the server was replaced.
+                401 if is_cached => self.tokens.remove(client_id, scope)?,
+                200..=299 if response.body.is_empty() => return Ok(Value::Null),
+                200..=299 => return serde_json::from_slice(&response.body).map_err(|_| self.problem(&response)),
+                _ => return Err(self.problem(&response)),
+            }
+        }
+    }
+
+    fn credential(&self, scope: Scope) -> Result<&ClientCredential, CommandError> {
+        self.profile.credential(scope).ok_or_else(|| {
+            let owner = if scope == Scope::Management { "workspace" } else { "project" };
+            let name = self.name.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
+            CommandError::NotSignedIn {
+                message: format!("this command needs a {owner} credential, but the profile has none"),
+                hint: format!(
+                    "Add it: ringtrue login{name} --base-url {} --client-id ID, with the client id of a {owner}.",
+                    self.base_url()
+                ),
+            }
+        })
+    }
+}
+
+/// Lists.
+impl ApiSession {
+    pub(crate) async fn print_list(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        columns: &[&'static str],
+        arguments: &ListArguments,
+    ) -> Result<(), CommandError> {
+        let ListArguments { search, page: number, size, all } = arguments;
+        if *all {
+            let all = self.fetch_all_pages(scope, path, search.as_deref()).await?;
+            return Ok(self.printer.print_objects(columns, &all)?);
+        }
+        let page = self.fetch_page(scope, path, search.as_deref(), *size, number.get()).await?;
+        self.printer.print_objects(columns, &page.content)?;
+        if self.printer.output == Output::Table {
+            printer::print_note(&match page.total {
+                0 => "No results found.".to_owned(),
+                total => format!("Page {number} of {}; {total} in total.", page.pages),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fetch_page(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        search: Option<&str>,
+        size: u32,
+        number: u32,
+    ) -> Result<Page, CommandError> {
+        let mut query = vec![("size", size.to_string()), ("page", number.to_string())];
+        query.extend(search.map(|search| ("search", search.to_owned())));
+        let mut response = self.get(scope, path, &query).await?;
+        let count = |name: &str| response.pointer(name).and_then(Value::as_u64).unwrap_or(0);
+        let (pages, total) = (count("/page/total_pages"), count("/page/total_elements"));
+        let content = match response.get_mut("content").map(Value::take) {
+            Some(Value::Array(content)) => content,
+            _ => vec![],
+        };
+        Ok(Page { content, pages, total })
+    }
+
+    pub(crate) async fn fetch_all_pages(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        search: Option<&str>,
+    ) -> Result<Vec<Value>, CommandError> {
+        let mut all = vec![];
+        let mut progress = Progress::start();
+        for number in 1.. {
+            let next = self.fetch_page(scope, path, search, MAX_PAGE_SIZE, number).await?;
+            let is_last = next.content.is_empty() || u64::from(number) >= next.pages;
+            all.extend(next.content);
+            progress.show(&format!("{} of {}", all.len(), next.total));
+            if is_last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Checks.
+impl ApiSession {
+    pub(crate) async fn fetch_check(&self, product: Product, id: &str) -> Result<Value, CommandError> {
+        self.get(Scope::Product(product), &[checks_path(product), &[id]].concat(), &[]).await
+    }
+
+    /// Returns the concluded check.
+    pub(crate) async fn redeem_code(&self, product: Product, check: &str, code: &str) -> Result<Value, CommandError> {
+        let path = [checks_path(product), &[check]].concat();
+        self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await
+    }
+
+    /// Filters the products that the credential may use.
+    pub(crate) async fn permitted_products(&self, products: &[Product]) -> Result<Vec<Product>, CommandError> {
+        let mut permitted = vec![];
+        let mut last = None;
+        for product in products {
+            match self.token(Scope::Product(*product)).await {
+                Ok(_) => permitted.push(*product),
+                Err(CommandError::Api(problem)) if problem.error_code == "invalid_scope" => last = Some(problem),
+                Err(other) => return Err(other),
+            }
+        }
+        match last {
+            Some(problem) if permitted.is_empty() => Err(CommandError::Api(problem)),
+            _ => Ok(permitted),
+        }
+    }
+}
+
+/// API path of the checks of a product.
+pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
+    match product {
+        Product::ReverseSms => &["v1", "number-verification", "reverse-sms-checks"],
+        Product::SecureSna => &["v1", "number-verification", "secure-sna-checks"],
+        Product::Discovery => &["v1", "number-verification", "discovery-checks"],
+        Product::SimSwap => &["v1", "sim-swap-checks"],
+        // Has no checks.
+        Product::Eligibility => &["v1", "eligibility"],
+    }
+}
+
+/// Columns of tables and CSV.
+pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
+    match product {
+        Product::ReverseSms => {
+            &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"]
+        }
+        Product::SecureSna => {
+            &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"]
+        }
+        #[rustfmt::skip]
+        Product::Discovery => &[
+            "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
+        ],
+        #[rustfmt::skip]
+        Product::SimSwap | Product::Eligibility => &[
+            "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
+            "error_code", "reference_id", "created_at",
+        ],
+    }
+}
+
+/// Text of a field, if it is there.
+pub(crate) fn text_field<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.get(name).and_then(Value::as_str)
+}
+
+fn secret_header(text: &str) -> Result<HeaderValue, CommandError> {
+    let mut value = HeaderValue::try_from(text).map_err(CommandError::other)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,407 @@
+//! Arguments of the API client commands.
+
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use http::StatusCode;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    product::{Product, Scope},
+    tenancy::{ClientId, ProjectId},
+};
+
+use crate::argument_values::{
+    FinalStatus, PRODUCTS_WITH_CALLBACKS, PRODUCTS_WITH_CHECKS, PrivateArgument, ProfileName, SecureUrl, Since,
+    SmsFault, parse_final_http_status, parse_timestamp, product_parser,
+};
+
+/// Commands that call the HTTP API of a server with a credential.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Save the credential of a project or workspace for the commands below. Prompts for the secret, or reads it from
+    /// standard input or `RINGTRUE_CLIENT_SECRET`.
+    Login(LoginArguments),
+    /// Delete a saved profile
+    Logout(ProfileOption),
+    /// List the saved profiles
+    Profiles,
+    /// Print an access token
+    Token {
+        #[command(flatten)]
+        profile_option: ProfileOption,
+        /// Scope of the token
+        #[arg(long, value_name = "SCOPE")]
+        scope: Scope,
+    },
+    /// Reverse SMS: the user texts a code from the claimed number
+    ReverseSms(WithProfile<ReverseSmsAction>),
+    /// Secure SNA: the phone opens a URL, and its operator confirms the claimed number
+    SecureSna(WithProfile<SecureSnaAction>),
+    /// Discovery: the phone opens a URL, and its operator returns the number
+    Discovery(WithProfile<DiscoveryAction>),
+    /// SIM Swap: check whether a number's SIM was changed recently
+    SimSwap(WithProfile<SimSwapAction>),
+    /// Create and show projects
+    Projects(WithProfile<ProjectsAction>),
+    /// Resend callbacks
+    Callbacks(WithProfile<CallbacksAction>),
+    /// Print new and changed checks until Ctrl+C
+    Tail(TailArguments),
+    /// Sandbox: act as the user of a check: text the code or open the URL
+    Trigger(TriggerArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ProfileOption {
+    /// Profile of `ringtrue login` [default: `RINGTRUE_PROFILE`, or `default`]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub profile: Option<ProfileName>,
+}
+
+#[derive(Debug, Args)]
+pub struct WithProfile<A: Subcommand> {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    #[command(subcommand)]
+    pub action: A,
+}
+
+#[derive(Debug, Args)]
+pub struct LoginArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// URL of the server: https, or http on this machine
+    #[arg(long, value_name = "URL", required_unless_present = "data")]
+    pub base_url: Option<SecureUrl>,
+    /// Client id of a project or workspace. A profile holds up to one of each.
+    #[arg(long, value_name = "ID", required_unless_present = "data", value_parser = NonEmptyStringValueParser::new())]
+    pub client_id: Option<String>,
+    /// Extra CA certificates to trust (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub ca_file: Option<PathBuf>,
+    /// Read URL and credentials from the data directory of `ringtrue dev`, such as ringtrue-data
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["base_url", "client_id", "ca_file"])]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReverseSmsAction {
+    /// Create a check, and print the SMS that the user must send
+    Create {
+        number: PrivateArgument,
+        #[command(flatten)]
+        new: NewCheck,
+        #[command(flatten)]
+        callback: CallbackArguments,
+    },
+    #[command(flatten)]
+    Read(ReadAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SecureSnaAction {
+    /// Create a check, and print the URL that the phone must open
+    Create {
+        number: PrivateArgument,
+        #[command(flatten)]
+        new: NewCheck,
+        #[command(flatten)]
+        callback: CallbackArguments,
+        #[command(flatten)]
+        device: DeviceArguments,
+    },
+    /// Redeem the code that the phone received
+    Redeem(RedeemArguments),
+    #[command(flatten)]
+    Read(ReadAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DiscoveryAction {
+    /// Create a check, and print the URL that the phone must open
+    Create {
+        #[command(flatten)]
+        new: NewCheck,
+        #[command(flatten)]
+        callback: CallbackArguments,
+        #[command(flatten)]
+        device: DeviceArguments,
+    },
+    /// Redeem the code that the phone received
+    Redeem(RedeemArguments),
+    #[command(flatten)]
+    Read(ReadAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SimSwapAction {
+    /// Create a check
+    Create {
+        number: PrivateArgument,
+        #[command(flatten)]
+        new: NewCheck,
+        /// Period to check for a SIM change, in minutes [default: a week]
+        #[arg(long, value_name = "MINUTES")]
+        period: Option<u32>,
+    },
+    #[command(flatten)]
+    Read(ReadAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReadAction {
+    /// Show a check
+    Get { check: CheckId },
+    /// List checks, newest first
+    List(ListArguments),
+    /// Watch a check until it concludes; exit code 0 if it completes. Without a check id, watch all checks.
+    Watch {
+        check: Option<CheckId>,
+        #[command(flatten)]
+        interval: PollInterval,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct NewCheck {
+    /// Your reference for the check
+    #[arg(long, value_name = "TEXT")]
+    pub reference_id: Option<String>,
+    /// Repeating a key within a day returns the first response
+    #[arg(long, value_name = "TEXT")]
+    pub idempotency_key: Option<String>,
+    /// Watch the check until it concludes, as `watch` does
+    #[arg(long)]
+    pub watch: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CallbackArguments {
+    /// URL that receives the result [default: the project's callback URL]
+    #[arg(long, value_name = "URL")]
+    pub callback_url: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DeviceArguments {
+    /// Expected IP address of the phone
+    #[arg(long, value_name = "IP")]
+    pub device_ip: Option<String>,
+    /// Final redirect of the phone [default: the project's redirect URL]
+    #[arg(long, value_name = "URL")]
+    pub redirect_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RedeemArguments {
+    pub check: CheckId,
+    /// Single-use code; or `-` to read it from standard input
+    pub code: PrivateArgument,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ListArguments {
+    /// RSQL filter, such as `status==COMPLETED;created_at=gt=2026-11-01T00:00:00Z`
+    #[arg(long, value_name = "RSQL")]
+    pub search: Option<String>,
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub page: NonZeroU32,
+    /// Page size, at most 100
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub size: u32,
+    /// Fetch all pages
+    #[arg(long, conflicts_with_all = ["page", "size"])]
+    pub all: bool,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PollInterval {
+    /// Polling interval
+    #[arg(
+        long = "interval",
+        value_name = "SECONDS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
+    pub seconds: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CallbacksAction {
+    /// Resend callbacks of concluded checks: the same body, in a new series of attempts
+    Resend(ResendArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct ResendArguments {
+    /// Ids of the checks
+    #[arg(value_name = "CHECK", required_unless_present = "since", conflicts_with = "since")]
+    pub checks: Vec<CheckId>,
+    /// All checks that concluded since then: 90s, 10m, 2h, 1d, or a time such as 2026-11-14T09:30:00Z
+    #[arg(long, value_name = "AGE")]
+    pub since: Option<Since>,
+    /// Only checks with this final status. May be repeated.
+    #[arg(long, value_name = "STATUS", requires = "since", value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<FinalStatus>,
+    /// Only checks of this product. May be repeated.
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&PRODUCTS_WITH_CALLBACKS))]
+    pub product: Vec<Product>,
+}
+
+#[derive(Debug, Args)]
+pub struct TailArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// Only checks of this product. May be repeated.
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&PRODUCTS_WITH_CHECKS))]
+    pub product: Vec<Product>,
+    /// RSQL filter, such as `reference_id=='login-*'`
+    #[arg(long, value_name = "RSQL")]
+    pub search: Option<String>,
+    #[command(flatten)]
+    pub interval: PollInterval,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ProjectsAction {
+    /// List projects, newest first
+    List(ListArguments),
+    /// Show a project
+    Get { project: ProjectId },
+    /// Create a project and print its first credential; the secret is shown only once
+    Create(NewProject),
+}
+
+#[derive(Debug, Args)]
+pub struct NewProject {
+    /// Unique name of 1 to 100 characters
+    pub name: String,
+    #[arg(long, value_enum, default_value_t = ProjectMode::Sandbox)]
+    pub mode: ProjectMode,
+    /// Enabled products [default: all]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',')]
+    pub products: Option<Vec<String>>,
+    /// URL that receives the results of checks
+    #[arg(long, value_name = "URL")]
+    pub callback_url: Option<String>,
+    /// Final redirect of phones in Secure SNA and Discovery
+    #[arg(long, value_name = "URL")]
+    pub redirect_url: Option<String>,
+    /// Save the new credential in the profile, and do not print its secret
+    #[arg(long)]
+    pub r#use: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProjectMode {
+    /// Simulated operator
+    Sandbox,
+    Live,
+}
+
+#[derive(Debug, Args)]
+pub struct TriggerArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// Check created with this profile [default: the most recent one]
+    pub check: Option<CheckId>,
+    /// Number of the simulated SIM, such as +990123456700 [default: the number of the check]
+    #[arg(long, value_name = "NUMBER")]
+    pub sim: Option<PrivateArgument>,
+    /// Fault to inject into the SMS: late[=SECONDS], duplicate[=COPIES], spoofed[=NUMBER], garbled, split[=PARTS]. May be
+    /// repeated.
+    #[arg(long, value_name = "FAULT")]
+    pub fault: Vec<SmsFault>,
+    /// Redeem the code of a silent check
+    #[arg(long)]
+    pub redeem: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SelftestArguments {
+    /// Test the server of this profile, whose project must be a sandbox project [default: a temporary server]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<ProfileName>,
+    /// Also wait for a check to expire. Not needed for the temporary server.
+    #[arg(long, requires = "profile")]
+    pub slow: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ListenArguments {
+    /// Address and port to listen on, by plain HTTP; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9099")]
+    pub listen: SocketAddr,
+    /// URL of the public keys: https, or http on this machine [default: the keys of `ringtrue dev`]
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub jwks: Option<SecureUrl>,
+    /// Data directory of the `ringtrue dev` that sends the callbacks
+    #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
+    pub data: PathBuf,
+    /// Resume with this profile: callbacks of its project that were missed while not listening are resent at the next
+    /// start, and each is handled once. Uses the public keys of the profile's server.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
+    pub profile: Option<ProfileName>,
+    /// Accept callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
+    #[arg(long)]
+    pub accept_sandbox: bool,
+    /// Forward callbacks with a valid signature to an application on this machine, headers and body unchanged, and
+    /// return its response. Other callbacks get a 401. If the URL has no path, the callback's path is kept.
+    #[arg(long, value_name = "URL", value_parser = SecureUrl::parse_local)]
+    pub forward: Option<SecureUrl>,
+    /// Also forward callbacks without a valid signature
+    #[arg(long, requires = "forward")]
+    pub forward_unverified: bool,
+    /// Respond to every callback with this status, for example to test retries [default: 200]
+    #[arg(long, value_name = "STATUS", value_parser = parse_final_http_status)]
+    pub answer: Option<StatusCode>,
+    /// Exit after this many callbacks
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    pub once: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum EligibilityAction {
+    /// Ask a server which products can verify the user of a number
+    Number {
+        number: PrivateArgument,
+        #[command(flatten)]
+        profile_option: ProfileOption,
+    },
+    /// Ask a server which products can verify the user of a device IP address
+    Ip {
+        ip: String,
+        #[command(flatten)]
+        profile_option: ProfileOption,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct CredentialOwnerArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// Project that owns the credentials [default: the workspace]
+    #[arg(long, global = true, value_name = "ID")]
+    pub project: Option<ProjectId>,
+}
+
+#[derive(Debug, Args)]
+pub struct NewCredential {
+    /// Scopes of the credential [default: all scopes of its owner]
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+    pub scopes: Vec<Scope>,
+    /// Expiry time, such as 2027-01-31T00:00:00Z [default: never]
+    #[arg(long, value_name = "T", value_parser = parse_timestamp)]
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CredentialsAction {
+    /// List credentials, without secrets
+    List(ListArguments),
+    /// Show a credential, without its secret
+    Get { client_id: ClientId },
+    /// Delete a credential and revoke its tokens
+    Delete { client_id: ClientId },
+}

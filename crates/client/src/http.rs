@@ -1,0 +1,202 @@
+//! HTTP client: every request of this crate goes through it. Responses are bounded in size and time.
+
+use std::{
+    error::Error,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+    vec,
+};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture};
+use http::{
+    HeaderMap, HeaderValue, Method, Request,
+    header::{ACCEPT, USER_AGENT},
+};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{
+        Client,
+        connect::{HttpConnector, dns::Name},
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{
+        CertificateDer,
+        pem::{self, PemObject},
+    },
+};
+use tokio::time::timeout;
+use tower::util::{ServiceFn, service_fn};
+use url::Url;
+
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
+const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, application/problem+json");
+
+type Resolver = ServiceFn<fn(Name) -> BoxFuture<'static, Result<vec::IntoIter<SocketAddr>, Unresolved>>>;
+
+/// Cheap to clone: clones share their connections.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpClient(Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>);
+
+/// `Debug` is masked: the body may contain tokens and numbers.
+#[derive(Clone, derive_more::Debug)]
+#[debug("HttpResponse({status}, {} bytes)", body.len())]
+pub(crate) struct HttpResponse {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error("invalid URL: expected http or https with a host")]
+    InvalidUrl,
+    #[error("host name could not be resolved")]
+    Unresolved,
+    #[error("connection refused")]
+    Refused,
+    #[error("connection timed out")]
+    ConnectTimeout,
+    #[error("TLS handshake failed: invalid server certificate, rejected client certificate, or no common version")]
+    Tls,
+    #[error("response timed out")]
+    Timeout,
+    #[error("connection lost before the response was complete")]
+    Lost,
+    #[error("response is larger than {} KiB", MAX_RESPONSE_BYTES / 1024)]
+    TooLarge,
+    #[error("response is not valid HTTP")]
+    Protocol,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsConfigError {
+    #[error("failed to read the extra root certificates: {0}")]
+    ExtraRoots(#[from] pem::Error),
+    #[error("the extra root certificates file contains an invalid certificate, or none")]
+    InvalidExtraRoot,
+    #[error("invalid TLS configuration: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("host name could not be resolved")]
+struct Unresolved;
+
+/// Returns whether a Ringtrue server listens at this address, with plain HTTP.
+pub async fn is_ringtrue(address: SocketAddr) -> bool {
+    const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+    let (Ok(http), Ok(url)) = (HttpClient::new(None), format!("http://{address}/livez").parse()) else { return false };
+    let response = http.request(Method::GET, &url, HeaderMap::new(), vec![], PROBE_TIMEOUT).await;
+    response.is_ok_and(|response| response.headers.contains_key("x-api-version"))
+}
+
+impl HttpClient {
+    /// Trusts the certificates of the system, and those of `ca_file` (PEM).
+    pub fn new(ca_file: Option<&Path>) -> Result<Self, TlsConfigError> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if let Some(path) = ca_file {
+            let extra = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
+            let count = extra.len();
+            let (added, _) = roots.add_parsable_certificates(extra);
+            if added == 0 || added < count {
+                return Err(TlsConfigError::InvalidExtraRoot);
+            }
+        }
+        let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut tcp = HttpConnector::new_with_resolver(service_fn(resolve as fn(Name) -> _));
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_nodelay(true);
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(HttpClient(client))
+    }
+
+    /// Sends a request with our `user-agent` and `accept`, and returns the response with any status.
+    pub async fn request(
+        &self,
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: impl Into<Bytes>,
+        time_limit: Duration,
+    ) -> Result<HttpResponse, HttpError> {
+        headers.entry(ACCEPT).or_insert(ACCEPT_VALUE);
+        headers.insert(USER_AGENT, USER_AGENT_VALUE);
+        let mut request = Request::new(body.into());
+        *request.method_mut() = method;
+        *request.uri_mut() = url.as_str().parse().map_err(|_| HttpError::InvalidUrl)?;
+        *request.headers_mut() = headers;
+        self.send(request, time_limit).await
+    }
+
+    /// Sends a request unchanged, and returns the response with any status.
+    pub async fn send(&self, request: Request<Bytes>, time_limit: Duration) -> Result<HttpResponse, HttpError> {
+        let exchange = async {
+            let response = self.0.request(request.map(Full::new)).await.map_err(|error| classify(&error))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| classify(&*error))?;
+            Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+        };
+        timeout(time_limit, exchange).await.unwrap_or(Err(HttpError::Timeout))
+    }
+}
+
+/// `localhost` is this machine, whatever a resolver says: plain HTTP to it may carry secrets.
+fn resolve(name: Name) -> BoxFuture<'static, Result<vec::IntoIter<SocketAddr>, Unresolved>> {
+    async move {
+        if name.as_str() == "localhost" {
+            let ips = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            return Ok(ips.map(|ip| SocketAddr::new(ip, 0)).to_vec().into_iter());
+        }
+        let addresses = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(|_| Unresolved)?;
+        Ok(addresses.collect::<Vec<_>>().into_iter())
+    }
+    .boxed()
+}
+
+/// Finds the innermost cause that we have a name for.
+fn classify(error: &(dyn Error + 'static)) -> HttpError {
+    let mut found = HttpError::Lost;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<Unresolved>() {
+            return HttpError::Unresolved;
+        } else if error.is::<rustls::Error>() {
+            return HttpError::Tls;
+        } else if error.is::<LengthLimitError>() {
+            return HttpError::TooLarge;
+        } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            found = if error.is_parse() { HttpError::Protocol } else { HttpError::Lost };
+        } else if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            found = if error.is_connect() { HttpError::Refused } else { HttpError::Lost };
+        } else if let Some(error) = error.downcast_ref::<io::Error>() {
+            if found == HttpError::Refused && error.kind() == io::ErrorKind::TimedOut {
+                found = HttpError::ConnectTimeout;
+            }
+            // An `io::Error` is not the source of what it wraps, but shows the source of that.
+            if let Some(inner) = error.get_ref() {
+                next = Some(inner);
+                continue;
+            }
+        }
+        next = error.source();
+    }
+    found
+}

@@ -1,0 +1,206 @@
+//! `ringtrue listen`: a callback receiver for development.
+//!
+//! Prints every callback, verifies its signature and explains failures. Needs only the public keys, no database or
+//! engine. Callbacks are printed with phone numbers, and their bodies are not stored.
+//!
+//! With a profile, missed callbacks are replayed (see [`mod@resume`]) and duplicates are acknowledged without being
+//! printed. Without one, duplicates are printed, since retries are what developers want to see.
+//!
+//! TLS is deliberately not supported.
+
+mod receiver;
+mod report;
+mod resume;
+mod verification;
+
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use ringtrue_domain::tenancy::Mode;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+
+pub(crate) use self::{receiver::BackgroundReceiver, resume::ListenJournal};
+use self::{
+    receiver::{CallbackReceiver, ForwardTarget, MAX_CONNECTIONS, bind},
+    report::{CallbackCounts, ListenEvent},
+    resume::MissedCallbackReplay,
+    verification::KeySet,
+};
+use crate::{
+    api::ApiSession,
+    argument_values::SecureUrl,
+    arguments::{ListenArguments, ProfileOption},
+    context::ClientContext,
+    error::CommandError,
+    http::HttpClient,
+    printer::Printer,
+    profile::Profile,
+    system::{Signals, now},
+};
+
+/// Time for requests in flight to finish after a stop signal.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Result<(), CommandError> {
+    let mut signals = Signals::listen().map_err(CommandError::other)?;
+    let printer = context.printer;
+    let (keys, session, journal) = match &arguments.profile {
+        Some(profile) => {
+            let session = ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?;
+            // The server of a profile may need extra CA certificates.
+            let keys = KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone());
+            (keys, Some(session), Some(Arc::new(ListenJournal::open(context, profile, now())?)))
+        }
+        None => (KeySet::new(key_set_url(&arguments)?, new_http_client()?), None, None),
+    };
+    let (listener, address) = bind(arguments.listen).await?;
+    print_startup(printer, &arguments, address, &keys).await?;
+
+    let (sender, mut events) = mpsc::channel(MAX_CONNECTIONS);
+    let max_callbacks = arguments.once.map_or(u64::MAX, |count| count.get().into());
+    let include_unverified = arguments.forward_unverified;
+    let receiver = Arc::new(CallbackReceiver {
+        keys,
+        mode: expected_mode(&arguments),
+        port: address.port(),
+        response_status: arguments.answer,
+        forward: match arguments.forward {
+            Some(url) => Some(ForwardTarget { url, http: new_http_client()?, include_unverified }),
+            None => None,
+        },
+        journal: journal.clone(),
+        events: sender,
+    });
+    let mut sink = EventSink { printer, journal: journal.clone(), counts: CallbackCounts::default() };
+    {
+        let mut accepting = pin!(receiver.accept_connections(listener));
+        // The listener is bound, so resends can be requested.
+        let mut replay = pin!(replay_missed(session, journal));
+        while sink.counts.callbacks() < max_callbacks {
+            tokio::select! {
+                () = signals.wait_for_stop() => break,
+                Some(event) = events.recv() => sink.handle(event)?,
+                ended = &mut replay => match ended? {},
+                never = &mut accepting => match never {},
+            }
+        }
+    }
+    sink.drain(events).await
+}
+
+/// Never returns without a profile.
+async fn replay_missed(
+    session: Option<ApiSession>,
+    journal: Option<Arc<ListenJournal>>,
+) -> Result<Infallible, CommandError> {
+    match (session, journal) {
+        (Some(session), Some(journal)) => MissedCallbackReplay::new(session, journal).run().await,
+        _ => std::future::pending().await,
+    }
+}
+
+fn new_http_client() -> Result<HttpClient, CommandError> {
+    HttpClient::new(None).map_err(CommandError::other)
+}
+
+/// Prints and journals callbacks, one at a time.
+struct EventSink {
+    printer: Printer,
+    journal: Option<Arc<ListenJournal>>,
+    counts: CallbackCounts,
+}
+
+impl EventSink {
+    /// Prints and journals a callback before its response is sent.
+    fn handle(&mut self, mut event: ListenEvent) -> Result<(), CommandError> {
+        self.counts.report(self.printer, &event)?;
+        if let ListenEvent::Callback(callback) = &mut event {
+            if let (Some(journal), Some(entry)) = (&self.journal, callback.entry.take()) {
+                journal.record(entry)?;
+            }
+            if let Some(journaled) = callback.journaled.take() {
+                // The client may have disconnected.
+                let _ = journaled.send(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for requests in flight: the channel closes with the last of them.
+    async fn drain(mut self, mut events: mpsc::Receiver<ListenEvent>) -> Result<(), CommandError> {
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
+            self.handle(event)?;
+        }
+        Ok(self.printer.print_status(&format!("\n{}", self.counts.summary()))?)
+    }
+}
+
+async fn print_startup(
+    printer: Printer,
+    arguments: &ListenArguments,
+    address: SocketAddr,
+    keys: &KeySet,
+) -> Result<(), CommandError> {
+    let url = keys.url();
+    let loaded = match keys.fetch().await {
+        Ok(keys) => format!("{} from {url}", keys.len()),
+        Err(error) => format!("none yet: {url}: {error}. Retrying at the first callback."),
+    };
+    let target = arguments.forward.as_ref().filter(|to| to.has_path()).map_or("/callbacks", SecureUrl::request_target);
+    let mut text =
+        format!("\n  callback_url   http://{}{target}\n  keys           {loaded}\n", reachable_address(address));
+    if expected_mode(arguments) == Mode::Sandbox {
+        text.push_str("  accepted       callbacks of live and sandbox checks\n");
+    }
+    if let Some(to) = &arguments.forward {
+        let which = if arguments.forward_unverified { ", including invalid signatures" } else { "" };
+        let _ = writeln!(text, "  forwarded to   {to}{which}");
+    }
+    if let Some(profile) = &arguments.profile {
+        let _ = writeln!(text, "  resumes        profile `{profile}`: missed callbacks are resent");
+    }
+    text.push_str("  To stop        Ctrl+C\n");
+    Ok(printer.print_status(&text)?)
+}
+
+/// Replaces an unspecified address with the loopback address.
+fn reachable_address(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        ip if ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
+        _ => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// `ringtrue dev` has sandbox projects only. For other servers, sandbox callbacks need `--accept-sandbox`.
+fn expected_mode(arguments: &ListenArguments) -> Mode {
+    let is_dev = arguments.jwks.is_none() && arguments.profile.is_none();
+    if is_dev || arguments.accept_sandbox { Mode::Sandbox } else { Mode::Live }
+}
+
+/// Uses `--jwks`, or the server of `ringtrue dev`.
+fn key_set_url(arguments: &ListenArguments) -> Result<SecureUrl, CommandError> {
+    if let Some(jwks) = &arguments.jwks {
+        return Ok(jwks.clone());
+    }
+    let path = arguments.data.join("dev.json");
+    let not_found = |error: String| {
+        CommandError::with_hint(
+            format!("cannot locate the public keys: {}: {error}", path.display()),
+            "Start `ringtrue dev`, set its data directory with --data DIR, or set a key set with --jwks URL.",
+        )
+    };
+    let profile = Profile::read_dev_file(&path).map_err(not_found)?;
+    profile.jwks_url().map_err(|error| not_found(error.to_string()))
+}

@@ -1,0 +1,370 @@
+//! Resuming `ringtrue listen` with a profile: journal of handled callbacks, and replay of missed ones.
+//!
+//! The journal is a JSON Lines file: a header with the cursor, then one entry per handled callback with its check id and
+//! body digest. An entry is synced to disk before the callback is acknowledged. A truncated entry is ignored: its
+//! callback was not acknowledged, so the server retries it. The journal ensures that each callback is handled once.
+
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    fs::File,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use aws_lc_rs::digest;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    api::ApiSession,
+    argument_values::{PRODUCTS_WITH_CALLBACKS, ProfileName},
+    callbacks::{ConcludedCheck, ResendOutcome, fetch_concluded, resend},
+    context::{ClientContext, ConfigDir},
+    error::CommandError,
+};
+
+/// Conclusions do not become visible in time order: an expired check gets its deadline as the time of conclusion.
+const REPLAY_OVERLAP: SignedDuration = SignedDuration::from_hours(1);
+/// How long entries before the cursor are kept.
+const ENTRY_RETENTION: SignedDuration = SignedDuration::from_hours(2);
+const JOURNAL_DIR: &str = "listen";
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// Longer than the server retries a callback.
+const RESEND_TIMEOUT: Duration = Duration::from_mins(5);
+
+#[derive(Debug)]
+pub(crate) struct ListenJournal {
+    dir: ConfigDir,
+    file: String,
+    state: Mutex<JournalState>,
+    /// Holds the lock while open.
+    _lock: File,
+}
+
+#[derive(Debug)]
+struct JournalState {
+    /// Time of the first `listen`; earlier callbacks are not replayed.
+    began_at: Timestamp,
+    /// All checks that concluded before this time are handled.
+    cursor: Timestamp,
+    handled: HashMap<String, Vec<JournalEntry>>,
+    in_progress: HashSet<(String, String)>,
+}
+
+/// First line of the file.
+#[derive(Serialize, Deserialize)]
+struct JournalHeader {
+    began_at: String,
+    cursor: String,
+}
+
+/// Identity of a callback: check id and body digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JournalEntry {
+    check_id: String,
+    /// `None`: no callback is expected.
+    digest: Option<String>,
+    /// Time of conclusion, in milliseconds since 1970.
+    ended_at: i64,
+}
+
+impl JournalEntry {
+    /// `None`: the body has no check id.
+    pub(crate) fn from_body(body: &[u8], now: Timestamp) -> Option<Self> {
+        let document: Value = serde_json::from_slice(body).ok()?;
+        let text = |name: &str| document.get(name).and_then(Value::as_str);
+        let ended_at = text("updated_at").and_then(timestamp::parse).unwrap_or(now).as_millisecond();
+        let digest = digest::digest(&digest::SHA256, body);
+        let digest = Some(BASE64_STANDARD.encode(digest));
+        Some(JournalEntry { check_id: text("check_id")?.to_owned(), digest, ended_at })
+    }
+
+    fn key(&self) -> (String, String) {
+        (self.check_id.clone(), self.digest.clone().unwrap_or_default())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The caller must handle the callback, then call `record` or `release`.
+    Acquired,
+    AlreadyHandled,
+    /// Another request is handling it.
+    InProgress,
+}
+
+impl ListenJournal {
+    pub(crate) fn open(context: &ClientContext, profile: &ProfileName, now: Timestamp) -> Result<Self, CommandError> {
+        let (dir, file) = (ConfigDir::open(context, JOURNAL_DIR)?, file_name(profile));
+        let lock = dir.lock(&format!("{profile}.lock"))?.ok_or_else(|| {
+            CommandError::with_hint(
+                format!("another `ringtrue listen` is using the profile `{profile}`"),
+                "Stop it, or create another profile: ringtrue login --profile NAME",
+            )
+        })?;
+        let state =
+            dir.read(&file)?.and_then(|text| JournalState::parse(&text)).unwrap_or_else(|| JournalState::new(now));
+        dir.write(&file, &state.serialize()?)?;
+        Ok(ListenJournal { dir, file, state: Mutex::new(state), _lock: lock })
+    }
+
+    pub(crate) fn delete(context: &ClientContext, profile: &ProfileName) -> Result<(), CommandError> {
+        ConfigDir::open(context, JOURNAL_DIR)?.remove(&file_name(profile)).map(drop)
+    }
+
+    /// Start of the period that may contain unhandled callbacks.
+    pub(crate) fn replay_start(&self) -> Timestamp {
+        let state = self.state();
+        state.cursor.checked_sub(REPLAY_OVERLAP).unwrap_or(state.began_at).max(state.began_at)
+    }
+
+    /// Returns whether a callback of the check was handled, with any body.
+    pub(crate) fn contains_check(&self, check_id: &str) -> bool {
+        self.state().handled.contains_key(check_id)
+    }
+
+    pub(crate) fn claim(&self, entry: &JournalEntry) -> Claim {
+        let mut state = self.state();
+        let entries = state.handled.get(&entry.check_id);
+        if entries.is_some_and(|entries| entries.iter().any(|earlier| earlier.digest == entry.digest)) {
+            return Claim::AlreadyHandled;
+        }
+        if state.in_progress.insert(entry.key()) { Claim::Acquired } else { Claim::InProgress }
+    }
+
+    /// Gives up a claim: the callback was not handled and may be retried.
+    pub(crate) fn release(&self, entry: &JournalEntry) {
+        self.state().in_progress.remove(&entry.key());
+    }
+
+    /// Records a handled callback. The entry is on disk when this returns.
+    pub(crate) fn record(&self, entry: JournalEntry) -> Result<(), CommandError> {
+        let line = json_line(&entry)?;
+        let mut state = self.state();
+        self.dir.append(&self.file, &line)?;
+        state.in_progress.remove(&entry.key());
+        state.handled.entry(entry.check_id.clone()).or_default().push(entry);
+        Ok(())
+    }
+
+    /// Records that no callback is expected for this check.
+    pub(crate) fn record_without_callback(&self, check_id: &str, ended_at: Timestamp) -> Result<(), CommandError> {
+        let ended_at = ended_at.as_millisecond();
+        self.record(JournalEntry { check_id: check_id.to_owned(), digest: None, ended_at })
+    }
+
+    /// Marks everything that concluded before `cursor` as handled, and drops entries older than the retention.
+    pub(crate) fn advance_cursor(&self, cursor: Timestamp) -> Result<(), CommandError> {
+        let mut state = self.state();
+        if cursor <= state.cursor {
+            return Ok(());
+        }
+        state.cursor = cursor;
+        let oldest = cursor.checked_sub(ENTRY_RETENTION).unwrap_or(Timestamp::UNIX_EPOCH).as_millisecond();
+        state.handled.retain(|_, entries| entries.iter().any(|entry| entry.ended_at >= oldest));
+        self.dir.write(&self.file, &state.serialize()?)
+    }
+
+    fn state(&self) -> MutexGuard<'_, JournalState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl JournalState {
+    fn new(now: Timestamp) -> Self {
+        JournalState { began_at: now, cursor: now, handled: HashMap::new(), in_progress: HashSet::new() }
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let header: JournalHeader = serde_json::from_slice(lines.next()?).ok()?;
+        let mut state = JournalState::new(timestamp::parse(&header.began_at)?);
+        state.cursor = timestamp::parse(&header.cursor)?;
+        for entry in lines.filter_map(|line| serde_json::from_slice::<JournalEntry>(line).ok()) {
+            state.handled.entry(entry.check_id.clone()).or_default().push(entry);
+        }
+        Some(state)
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, CommandError> {
+        let header =
+            JournalHeader { began_at: timestamp::format(self.began_at), cursor: timestamp::format(self.cursor) };
+        let mut text = json_line(&header)?;
+        for entry in self.handled.values().flatten() {
+            text.extend(json_line(entry)?);
+        }
+        Ok(text)
+    }
+}
+
+fn json_line(content: &impl Serialize) -> Result<Vec<u8>, CommandError> {
+    let mut line = serde_json::to_vec(content).map_err(CommandError::other)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn file_name(profile: &ProfileName) -> String {
+    format!("{profile}.jsonl")
+}
+
+/// Polls the server for concluded checks, and requests a resend of every callback that the journal does not contain,
+/// unless the server is still retrying it.
+#[derive(Debug)]
+pub(super) struct MissedCallbackReplay {
+    session: ApiSession,
+    journal: Arc<ListenJournal>,
+    /// Time of the resend request, by check id.
+    resend_requested_at: HashMap<String, Instant>,
+}
+
+/// State of the callback of a concluded check.
+enum CallbackState {
+    /// Received, or not expected any more.
+    Settled,
+    /// Delivery is in progress.
+    InProgress,
+    /// A resend was just requested.
+    ResendRequested,
+}
+
+impl MissedCallbackReplay {
+    pub(super) fn new(session: ApiSession, journal: Arc<ListenJournal>) -> Self {
+        MissedCallbackReplay { session, journal, resend_requested_at: HashMap::new() }
+    }
+
+    /// Polls until a permanent error.
+    pub(super) async fn run(mut self) -> Result<Infallible, CommandError> {
+        let mut delay = Duration::ZERO;
+        loop {
+            match self.poll().await {
+                Ok(()) => {
+                    if !delay.is_zero() {
+                        self.session.printer.print_status("The server is reachable again.")?;
+                    }
+                    delay = Duration::ZERO;
+                    sleep(POLL_INTERVAL).await;
+                }
+                Err(error) if error.is_transient() => {
+                    if delay.is_zero() {
+                        self.session
+                            .printer
+                            .print_status(&format!("Cannot query missed callbacks: {error}\nRetrying."))?;
+                    }
+                    delay = (delay * 2).clamp(Duration::from_secs(1), MAX_RETRY_DELAY);
+                    sleep(error.retry_after().unwrap_or(delay).min(MAX_RETRY_DELAY)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn poll(&mut self) -> Result<(), CommandError> {
+        let mut newest = None;
+        let mut oldest_unsettled: Option<Timestamp> = None;
+        let mut requested = 0_u64;
+        let products = self.session.permitted_products(&PRODUCTS_WITH_CALLBACKS).await?;
+        for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
+            newest = newest.max(Some(check.concluded_at));
+            let state = self.callback_state(&check).await?;
+            if matches!(state, CallbackState::ResendRequested) {
+                requested += 1;
+            }
+            if !matches!(state, CallbackState::Settled) {
+                // The list is sorted, oldest first.
+                oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
+            }
+        }
+        if requested > 0 {
+            let missed =
+                if requested == 1 { "1 missed callback".to_owned() } else { format!("{requested} missed callbacks") };
+            self.session.printer.print_status(&format!("Requested a resend of {missed}."))?;
+        }
+        match oldest_unsettled.or(newest) {
+            Some(cursor) => self.journal.advance_cursor(cursor),
+            None => Ok(()),
+        }
+    }
+
+    async fn callback_state(&mut self, check: &ConcludedCheck) -> Result<CallbackState, CommandError> {
+        let id = &check.check_id;
+        if self.journal.contains_check(id) {
+            self.resend_requested_at.remove(id);
+            return Ok(CallbackState::Settled);
+        }
+        match self.resend_requested_at.get(id) {
+            Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(CallbackState::InProgress),
+            Some(_) => {
+                self.session.printer.print_status(&format!(
+                    "The callback of {id} was resent but did not arrive. Check its callback URL."
+                ))?;
+                self.resend_requested_at.remove(id);
+                self.journal.record_without_callback(id, check.concluded_at)?;
+                return Ok(CallbackState::Settled);
+            }
+            None => {}
+        }
+        match resend(&self.session, check.product, id).await? {
+            ResendOutcome::Scheduled(_) => {
+                self.resend_requested_at.insert(id.clone(), Instant::now());
+                Ok(CallbackState::ResendRequested)
+            }
+            ResendOutcome::Rejected(problem) => match problem.error_code.as_str() {
+                "callback_in_progress" => Ok(CallbackState::InProgress),
+                "limit_reached" => {
+                    self.session
+                        .printer
+                        .print_status(&format!("The callback of {id} did not arrive: {}", problem.detail))?;
+                    self.journal.record_without_callback(id, check.concluded_at)?;
+                    Ok(CallbackState::Settled)
+                }
+                "callback_missing" | "callback_erased" | "check_not_found" => {
+                    self.journal.record_without_callback(id, check.concluded_at)?;
+                    Ok(CallbackState::Settled)
+                }
+                _ => Err(CommandError::Api(problem)),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn journal_round_trips_and_ignores_a_truncated_line() {
+        let mut state = JournalState::new(at("2026-01-01T00:00:00Z"));
+        state.cursor = at("2026-01-01T01:00:00Z");
+        let entry =
+            JournalEntry::from_body(br#"{"check_id": "a", "updated_at": "2026-01-01T00:30:00Z"}"#, state.cursor)
+                .unwrap();
+        assert_eq!(entry.ended_at, at("2026-01-01T00:30:00Z").as_millisecond());
+        state.handled.insert("a".to_owned(), vec![entry.clone()]);
+        let mut text = state.serialize().unwrap();
+        text.extend_from_slice(br#"{"check_id": "b", "dig"#);
+        let read = JournalState::parse(&text).unwrap();
+        assert_eq!((read.began_at, read.cursor), (state.began_at, state.cursor));
+        assert_eq!(read.handled, HashMap::from([("a".to_owned(), vec![entry])]));
+        assert!(JournalState::parse(b"nonsense").is_none());
+    }
+
+    #[test]
+    fn callbacks_are_identified_by_check_and_body() {
+        let now = at("2026-01-01T00:00:00Z");
+        let entry = |body: &str| JournalEntry::from_body(body.as_bytes(), now);
+        assert_eq!(entry(r#"{"check_id": "a"}"#), entry(r#"{"check_id": "a"}"#));
+        assert_ne!(entry(r#"{"check_id": "a"}"#), entry(r#"{"check_id": "a" }"#));
+        assert_eq!(entry(r#"{"status": "a"}"#), None);
+        assert_eq!(entry("nonsense"), None);
+    }
+}

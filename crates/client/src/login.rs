@@ -1,0 +1,200 @@
+//! `ringtrue login`, `logout`, `profiles` and `token`.
+
+use std::{
+    io::{self, IsTerminal, Read},
+    path::Path,
+};
+
+use ringtrue_domain::product::{Product, Scope};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use url::Url;
+
+use crate::{
+    api::ApiSession,
+    argument_values::SecureUrl,
+    arguments::{LoginArguments, ProfileOption},
+    context::{CLIENT_SECRET_VARIABLE, ClientContext},
+    error::CommandError,
+    listen::ListenJournal,
+    printer::{self, Output, Record},
+    profile::{ClientCredential, Profile, ProfileStore, Secret, TokenCache, WorkspaceCredential, resolve_profile},
+    trigger::PendingActions,
+};
+
+const COLUMNS: [&str; 5] = ["profile", "base_url", "project_client_id", "workspace_client_id", "workspace_id"];
+const MAX_SECRET_BYTES: u64 = 1_024;
+
+pub(crate) async fn login(context: &ClientContext, arguments: LoginArguments) -> Result<(), CommandError> {
+    let name = resolve_profile(context, &arguments.profile_option)?;
+    let profiles = ProfileStore::open(context)?;
+    let profile = match (arguments.data, arguments.base_url, arguments.client_id) {
+        (Some(folder), ..) => profile_from_dev(context, &folder).await?,
+        (None, Some(base_url), Some(client_id)) => {
+            let base_url = require_origin(&base_url)?;
+            // A profile keeps its other credential for the same server.
+            let previous = profiles.find(&name)?.filter(|profile| profile.base_url == base_url);
+            let mut profile = previous.unwrap_or_else(|| Profile::new(base_url, None));
+            profile.ca_file = arguments.ca_file.map(|path| path.canonicalize().unwrap_or(path)).or(profile.ca_file);
+            let client_secret = read_client_secret(context, &client_id).await?;
+            add_credential(context, profile, ClientCredential { client_id, client_secret }).await?
+        }
+        (None, ..) => return Err(CommandError::with_hint("no credential given", "Use --base-url and --client-id.")),
+    };
+    TokenCache::delete(context, &name)?;
+    profiles.save(&name, &profile)?;
+    Ok(context.printer.print_record(profile_record(&name.to_string(), &profile))?)
+}
+
+pub(crate) fn logout(context: &ClientContext, profile_option: &ProfileOption) -> Result<(), CommandError> {
+    let name = resolve_profile(context, profile_option)?;
+    let profiles = ProfileStore::open(context)?;
+    TokenCache::delete(context, &name)?;
+    PendingActions::delete(context, &name)?;
+    ListenJournal::delete(context, &name)?;
+    if !profiles.delete(&name)? {
+        // Fails with the list of profiles.
+        profiles.require(&name)?;
+    }
+    printer::print_note(&format!("Deleted the profile `{name}`. Its credentials remain valid."));
+    Ok(())
+}
+
+pub(crate) fn profiles(context: &ClientContext) -> Result<(), CommandError> {
+    let profiles = ProfileStore::open(context)?;
+    let mut records = vec![];
+    for text in profiles.names()? {
+        if let Ok(name) = text.parse()
+            && let Some(profile) = profiles.find(&name)?
+        {
+            records.push(profile_record(&text, &profile));
+        }
+    }
+    Ok(context.printer.print_list(&COLUMNS, records)?)
+}
+
+pub(crate) async fn token(
+    context: &ClientContext,
+    profile_option: &ProfileOption,
+    scope: Scope,
+) -> Result<(), CommandError> {
+    let token = ApiSession::open(context, profile_option)?.token(scope).await?;
+    let access_token = token.access_token.reveal();
+    if context.printer.output == Output::Table {
+        // The bare token, for use in shell scripts.
+        return Ok(printer::print_text(access_token)?);
+    }
+    Ok(context.printer.print_record(vec![
+        ("access_token", json!(access_token)),
+        ("token_type", json!("Bearer")),
+        ("expires_in", json!(token.remaining_seconds())),
+        ("scope", json!(scope.as_str())),
+    ])?)
+}
+
+/// Never includes secrets.
+fn profile_record(name: &str, profile: &Profile) -> Record {
+    let workspace = profile.workspace.as_ref();
+    let values = [
+        json!(name),
+        json!(profile.base_url.as_str().trim_end_matches('/')),
+        json!(profile.project.as_ref().map(|project| &project.client_id)),
+        json!(workspace.map(|workspace| &workspace.credential.client_id)),
+        json!(workspace.map(|workspace| &workspace.workspace_id)),
+    ];
+    COLUMNS.into_iter().zip(values).collect()
+}
+
+fn require_origin(base_url: &SecureUrl) -> Result<Url, CommandError> {
+    let url = base_url.as_url();
+    if url.path() == "/" && url.query().is_none() && url.fragment().is_none() {
+        return Ok(url.clone());
+    }
+    Err(CommandError::with_hint(
+        format!("{url} is not the base URL of a server"),
+        format!("Use scheme, host and port only: --base-url {}", url.origin().ascii_serialization()),
+    ))
+}
+
+/// Reads `dev.json` of `ringtrue dev`, and verifies its credentials.
+async fn profile_from_dev(context: &ClientContext, folder: &Path) -> Result<Profile, CommandError> {
+    let path = folder.join("dev.json");
+    let invalid_file = |error: String| {
+        CommandError::with_hint(
+            format!("{}: {error}", path.display()),
+            "Start `ringtrue dev`, and set its data directory with --data DIR.",
+        )
+    };
+    let profile = Profile::read_dev_file(&path).map_err(invalid_file)?;
+    // The secrets must not leave this machine.
+    SecureUrl::parse_local(profile.base_url.as_str()).map_err(|error| invalid_file(error.to_string()))?;
+    let session = ApiSession::ephemeral(context, profile)?;
+    for scope in [Scope::Product(Product::ReverseSms), Scope::Management] {
+        session.token(scope).await?;
+    }
+    Ok(session.profile)
+}
+
+/// Determines whether the credential belongs to a workspace or a project by requesting a token.
+async fn add_credential(
+    context: &ClientContext,
+    mut profile: Profile,
+    credential: ClientCredential,
+) -> Result<Profile, CommandError> {
+    let earlier =
+        profile.workspace.replace(WorkspaceCredential { workspace_id: String::new(), credential: credential.clone() });
+    let mut session = ApiSession::ephemeral(context, profile.clone())?;
+    match session.token(Scope::Management).await {
+        Ok(_) => {
+            let page = session.get(Scope::Management, &["v1", "management", "workspaces"], &[]).await?;
+            let id = page.pointer("/content/0/workspace_id").and_then(Value::as_str);
+            let workspace_id = id.map(str::to_owned).ok_or_else(|| {
+                CommandError::with_hint(
+                    "this credential has access to no workspace",
+                    "Ask the operator of the server for another credential.",
+                )
+            })?;
+            session.profile.workspace = Some(WorkspaceCredential { workspace_id, credential });
+            Ok(session.profile)
+        }
+        // Valid credential without the management scope: it belongs to a project.
+        Err(CommandError::Api(problem)) if problem.error_code == "invalid_scope" => {
+            profile.workspace = earlier;
+            profile.project = Some(credential);
+            Ok(profile)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Reads a client secret from the environment, a prompt without echo or standard input.
+async fn read_client_secret(context: &ClientContext, client_id: &str) -> Result<Secret, CommandError> {
+    if let Some(secret) = context.environment.client_secret.as_ref().filter(|secret| !secret.is_empty()) {
+        return Ok(Secret::new(secret.clone()));
+    }
+    let input = if io::stdin().is_terminal() {
+        prompt_without_echo(format!("Client secret of {client_id}: ")).await
+    } else {
+        io::read_to_string(io::stdin().lock().take(MAX_SECRET_BYTES))
+    };
+    let input = input.map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => CommandError::with_hint("interrupted", "No changes were made."),
+        _ => CommandError::with_hint(
+            format!("cannot read standard input: {error}"),
+            format!("Pipe the secret in, or set {CLIENT_SECRET_VARIABLE}."),
+        ),
+    })?;
+    match input.trim() {
+        "" => Err(CommandError::with_hint(
+            "no client secret given",
+            format!("Enter it at the prompt, pipe it in, or set {CLIENT_SECRET_VARIABLE}."),
+        )),
+        secret => Ok(Secret::new(secret.to_owned())),
+    }
+}
+
+async fn prompt_without_echo(prompt: String) -> io::Result<String> {
+    // The prompt raises SIGINT on Ctrl+C. A handler keeps the process alive until the echo is restored.
+    let _handler = signal(SignalKind::interrupt())?;
+    tokio::task::spawn_blocking(|| rpassword::prompt_password(prompt)).await.map_err(io::Error::other)?
+}

@@ -1,0 +1,185 @@
+//! `ringtrue projects` and `ringtrue credentials`, through the Management API.
+
+use ringtrue_domain::{product::Scope, tenancy::ClientId, timestamp};
+use serde_json::{Value, json};
+
+use crate::{
+    api::ApiSession,
+    argument_values::ProfileName,
+    arguments::{
+        CredentialOwnerArguments, CredentialsAction, NewCredential, NewProject, ProjectMode, ProjectsAction,
+        WithProfile,
+    },
+    context::ClientContext,
+    error::CommandError,
+    printer::{self, Output},
+    profile::{ClientCredential, ProfileStore, Secret, TokenCache, resolve_profile},
+};
+
+pub const SECRET_SHOWN_ONCE: &str = "Save the secret now: it is not stored and not shown again.";
+const PROJECT_COLUMNS: [&str; 7] = ["project_id", "name", "mode", "disabled", "products", "created_at", "updated_at"];
+const CREDENTIAL_COLUMNS: [&str; 4] = ["client_id", "scopes", "created_at", "expires_at"];
+
+pub(crate) async fn projects(
+    context: &ClientContext,
+    command: WithProfile<ProjectsAction>,
+) -> Result<(), CommandError> {
+    let session = ApiSession::open(context, &command.profile_option)?;
+    let projects = ["v1", "management", "workspaces", session.workspace_id()?, "projects"];
+    match command.action {
+        ProjectsAction::List(arguments) => {
+            session.print_list(Scope::Management, &projects, &PROJECT_COLUMNS, &arguments).await
+        }
+        ProjectsAction::Get { project } => {
+            let id = project.to_string();
+            let path = [projects.as_slice(), &[&id]].concat();
+            let project = session.get(Scope::Management, &path, &[]).await?;
+            Ok(context.printer.print_object(&[PROJECT_COLUMNS.as_slice(), &["configuration"]].concat(), &project)?)
+        }
+        ProjectsAction::Create(new) => {
+            let mut created = session.post(Scope::Management, &projects, Some(&new_project_body(&new)), None).await?;
+            if new.r#use {
+                let name = resolve_profile(context, &command.profile_option)?;
+                save_credential(context, &name, &session, &mut created)?;
+            }
+            print_created(context, created)
+        }
+    }
+}
+
+fn new_project_body(new: &NewProject) -> Value {
+    let mode = match new.mode {
+        ProjectMode::Sandbox => "sandbox",
+        ProjectMode::Live => "live",
+    };
+    let mut body = json!({"name": new.name, "mode": mode});
+    if let Some(products) = &new.products {
+        body["products"] = json!(products);
+    }
+    for product in ["reverse_sms", "secure_sna", "discovery"] {
+        if let Some(url) = &new.callback_url {
+            body["configuration"][product]["callback_url"] = json!(url);
+        }
+        if let Some(url) = new.redirect_url.as_ref().filter(|_| product != "reverse_sms") {
+            body["configuration"][product]["redirect_url"] = json!(url);
+        }
+    }
+    body
+}
+
+/// Saves the first credential of a new project in the profile, and removes its secret from the output.
+fn save_credential(
+    context: &ClientContext,
+    name: &ProfileName,
+    session: &ApiSession,
+    created: &mut Value,
+) -> Result<(), CommandError> {
+    let Some(credential) = created.pointer_mut("/credentials/0").and_then(Value::as_object_mut) else { return Ok(()) };
+    let secret = credential.remove("client_secret");
+    let id = credential.get("client_id").and_then(Value::as_str);
+    if let (Some(id), Some(Value::String(secret))) = (id, secret) {
+        let mut profile = session.profile.clone();
+        profile.project = Some(ClientCredential { client_id: id.to_owned(), client_secret: Secret::new(secret) });
+        TokenCache::delete(context, name)?;
+        ProfileStore::open(context)?.save(name, &profile)?;
+        printer::print_note(&format!("The profile `{name}` now uses this project."));
+    }
+    Ok(())
+}
+
+fn print_created(context: &ClientContext, mut created: Value) -> Result<(), CommandError> {
+    let credential = created.pointer("/credentials/0").cloned().unwrap_or_default();
+    // JSON keeps the structure of the API; tables and CSV have columns for the credential.
+    if let Some(members) = created.as_object_mut().filter(|_| context.printer.output != Output::Json) {
+        for name in ["client_id", "client_secret"] {
+            members.insert(name.to_owned(), credential.get(name).cloned().unwrap_or_default());
+        }
+    }
+    context.printer.print_object(&[PROJECT_COLUMNS.as_slice(), &["client_id", "client_secret"]].concat(), &created)?;
+    if credential.get("client_secret").is_some() {
+        printer::print_note(SECRET_SHOWN_ONCE);
+    }
+    Ok(())
+}
+
+/// Credentials of a workspace or one of its projects.
+#[derive(Debug)]
+pub struct CredentialsApi {
+    session: ApiSession,
+    path: Vec<String>,
+}
+
+impl CredentialsApi {
+    pub fn open(context: &ClientContext, owner: &CredentialOwnerArguments) -> Result<Self, CommandError> {
+        let session = ApiSession::open(context, &owner.profile_option)?;
+        let mut path = ["v1", "management", "workspaces", session.workspace_id()?].map(str::to_owned).to_vec();
+        if let Some(project) = owner.project {
+            path.extend(["projects".to_owned(), project.to_string()]);
+        }
+        path.push("credentials".to_owned());
+        Ok(CredentialsApi { session, path })
+    }
+
+    pub async fn run(&self, action: CredentialsAction) -> Result<(), CommandError> {
+        let session = &self.session;
+        match action {
+            CredentialsAction::List(arguments) => {
+                session.print_list(Scope::Management, &self.path(None), &CREDENTIAL_COLUMNS, &arguments).await
+            }
+            CredentialsAction::Get { client_id } => {
+                let credential = session.get(Scope::Management, &self.path(Some(&client_id)), &[]).await?;
+                Ok(session.printer.print_object(&CREDENTIAL_COLUMNS, &credential)?)
+            }
+            CredentialsAction::Delete { client_id } => {
+                session.delete(Scope::Management, &self.path(Some(&client_id))).await?;
+                printer::print_note("Credential deleted, tokens revoked.");
+                Ok(())
+            }
+        }
+    }
+
+    pub async fn create(&self, new: &NewCredential) -> Result<(), CommandError> {
+        let mut body = json!({});
+        if !new.scopes.is_empty() {
+            body["scopes"] = new.scopes.iter().map(|scope| scope.as_str()).collect();
+        }
+        if let Some(at) = new.expires_at {
+            body["expires_at"] = json!(timestamp::format(at));
+        }
+        let created = self.session.post(Scope::Management, &self.path(None), Some(&body), None).await?;
+        let columns = ["client_id", "client_secret", "scopes", "created_at", "expires_at"];
+        self.session.printer.print_object(&columns, &created)?;
+        printer::print_note(SECRET_SHOWN_ONCE);
+        Ok(())
+    }
+
+    /// Path of all credentials, or of one.
+    fn path<'a>(&'a self, client: Option<&'a ClientId>) -> Vec<&'a str> {
+        self.path.iter().map(String::as_str).chain(client.map(ClientId::as_str)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_set_for_each_product() {
+        let new = NewProject {
+            name: "Shop".to_owned(),
+            mode: ProjectMode::Live,
+            products: Some(vec!["discovery".to_owned()]),
+            callback_url: Some("https://a.example".to_owned()),
+            redirect_url: Some("https://b.example".to_owned()),
+            r#use: false,
+        };
+        let both = json!({"callback_url": "https://a.example", "redirect_url": "https://b.example"});
+        let expected = json!({
+            "name": "Shop", "mode": "live", "products": ["discovery"],
+            "configuration": {
+                "reverse_sms": {"callback_url": "https://a.example"}, "secure_sna": both, "discovery": both,
+            },
+        });
+        assert_eq!(new_project_body(&new), expected);
+    }
+}

@@ -1,0 +1,348 @@
+//! Output of commands: data on standard output, as a table, JSON or CSV; notes and errors on standard error.
+
+use std::{
+    fmt::{Display, Write as _},
+    io::{self, Write},
+};
+
+use clap::ValueEnum;
+use comfy_table::{Table, presets::NOTHING};
+use serde_json::{Map, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Human-readable table
+    Table,
+    /// JSON
+    Json,
+    /// CSV with a header row
+    Csv,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    pub output: Output,
+}
+
+/// Named fields of an item, in output order.
+pub type Record = Vec<(&'static str, Value)>;
+
+impl Printer {
+    /// Prints one item. A table has a line for each field.
+    pub fn print_record(self, record: Record) -> io::Result<()> {
+        match self.output {
+            Output::Json => print_json(&to_object(record)),
+            Output::Table => {
+                print_text(&align_columns(record.iter().map(|(name, value)| vec![heading(name), render_cell(value)])))
+            }
+            Output::Csv => {
+                let (names, values): (Vec<_>, Vec<_>) = record.iter().map(|(name, value)| (*name, value)).unzip();
+                print_text(&(csv_header(&names) + &csv_row(values)))
+            }
+        }
+    }
+
+    /// Prints items, one per line.
+    pub fn print_list(self, columns: &[&'static str], records: Vec<Record>) -> io::Result<()> {
+        match self.output {
+            Output::Json => print_json(&records.into_iter().map(to_object).collect()),
+            Output::Table => {
+                let headings = columns.iter().map(|name| heading(name)).collect();
+                let row = |record: &Record| record.iter().map(|(_, value)| render_cell(value)).collect();
+                print_text(&align_columns(std::iter::once(headings).chain(records.iter().map(row))))
+            }
+            Output::Csv => {
+                let row = |record: &Record| csv_row(record.iter().map(|(_, value)| value));
+                print_text(&(csv_header(columns) + &records.iter().map(row).collect::<String>()))
+            }
+        }
+    }
+
+    /// Prints an item from an API response. JSON has all its fields, tables and CSV only `columns`.
+    pub fn print_object(self, columns: &[&'static str], object: &Value) -> io::Result<()> {
+        match self.output {
+            Output::Json => print_json(object),
+            Output::Table => {
+                self.print_record(select_columns(columns, object).filter(|(_, value)| !value.is_null()).collect())
+            }
+            Output::Csv => self.print_record(select_columns(columns, object).collect()),
+        }
+    }
+
+    /// Prints items from an API response.
+    pub fn print_objects(self, columns: &[&'static str], objects: &[Value]) -> io::Result<()> {
+        match self.output {
+            Output::Json => print_json(&objects.into()),
+            Output::Table | Output::Csv => self
+                .print_list(columns, objects.iter().map(|object| select_columns(columns, object).collect()).collect()),
+        }
+    }
+
+    /// Prints one item of a stream, on a line of its own in every format.
+    pub fn print_stream_item(self, columns: &[&'static str], object: &Value, is_first: bool) -> io::Result<()> {
+        match self.output {
+            Output::Json => print_text(&escape_json_controls(&object.to_string())),
+            Output::Table => {
+                let values = select_columns(columns, object)
+                    .filter(|(_, value)| !value.is_null())
+                    .map(|(_, value)| render_cell(&value));
+                print_text(&values.collect::<Vec<_>>().join("  "))
+            }
+            Output::Csv => {
+                let values: Vec<Value> = select_columns(columns, object).map(|(_, value)| value).collect();
+                print_text(&((if is_first { csv_header(columns) } else { String::new() }) + &csv_row(&values)))
+            }
+        }
+    }
+
+    /// Prints a status message. In JSON and CSV mode, standard output carries data only.
+    pub(crate) fn print_status(self, text: &str) -> io::Result<()> {
+        if self.output == Output::Table {
+            return print_text(text);
+        }
+        print_note(text);
+        Ok(())
+    }
+}
+
+fn select_columns(columns: &[&'static str], object: &Value) -> impl Iterator<Item = (&'static str, Value)> {
+    columns.iter().map(|name| (*name, object.get(name).cloned().unwrap_or_default()))
+}
+
+/// Writes to standard output, with terminal control characters escaped.
+pub fn print_text(text: &str) -> io::Result<()> {
+    let text = escape_where(text, is_terminal_control);
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Writes to standard error, with terminal control characters escaped.
+pub fn print_note(text: &str) {
+    // An error on stderr cannot be reported.
+    let _ = writeln!(io::stderr(), "{}", escape_where(text, is_terminal_control));
+}
+
+pub fn print_error(error: &impl Display) {
+    print_note(&format!("ringtrue: {error}"));
+}
+
+fn print_json(value: &Value) -> io::Result<()> {
+    print_text(&escape_json_controls(&format!("{value:#}")))
+}
+
+fn to_object(record: Record) -> Value {
+    Value::Object(record.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+fn heading(name: &str) -> String {
+    name.replace('_', " ").to_uppercase()
+}
+
+fn render_cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => escape_controls(text).replace('\n', "\\n"),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) => items.iter().map(render_cell).collect::<Vec<_>>().join(","),
+        Value::Object(members) if members.values().all(Value::is_null) => "-".to_owned(),
+        Value::Object(members) => {
+            let set = members.iter().filter(|(_, value)| !value.is_null());
+            set.map(|(name, value)| format!("{name}={}", render_cell(value))).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Escapes untrusted text, which must neither control the terminal nor reorder the text around it.
+pub fn escape_controls(text: &str) -> String {
+    escape_where(text, |character| character == '\t' || is_terminal_control(character))
+}
+
+/// C0 without line feed and tab, DEL, C1 and bidirectional marks.
+fn is_terminal_control(character: char) -> bool {
+    !matches!(character, '\n' | '\t') && (character.is_control() || is_bidi_control(character))
+}
+
+/// Writes DEL, C1 and bidirectional marks as `\uXXXX`; JSON itself requires this for C0 only. They occur in strings
+/// only, so the value stays the same. All are in the Basic Multilingual Plane, so four digits suffice.
+fn escape_json_controls(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_terminal_control(character) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+fn escape_where(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_escaped(character) {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// Invisible Unicode marks that set the text direction.
+fn is_bidi_control(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn csv_header(names: &[&str]) -> String {
+    format!("{}\n", names.join(","))
+}
+
+/// Renders a row as in RFC 4180, but with `\n` line ends. `null` is an empty field, an object is JSON.
+///
+/// Spreadsheets also split fields at locale-dependent separators and evaluate formulas. Fields with such separators
+/// are quoted, and text that looks like a formula is prefixed with `'` (OWASP, CSV injection).
+fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
+    let field = |value: &Value| {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+            }
+            other => other.to_string(),
+        };
+        let mut text = escape_where(&text, is_terminal_control);
+        if looks_like_formula(&text) {
+            text.insert(0, '\'');
+        }
+        let is_plain = !text.contains([',', ';', '"', '\n', '\t']);
+        if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+    };
+    let fields: Vec<String> = values.into_iter().map(field).collect();
+    format!("{}\n", fields.join(","))
+}
+
+/// Numbers and lists of numbers are not formulas: phone numbers stay searchable.
+fn looks_like_formula(text: &str) -> bool {
+    let has_formula_prefix = text.starts_with(['=', '+', '-', '@', '\t', '\n', '＝', '＋', '－', '＠']);
+    let is_number = |word: &str| {
+        let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    has_formula_prefix && !text.split(' ').all(is_number)
+}
+
+/// Renders rows with aligned columns, two spaces apart.
+fn align_columns(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["ID", "NAME"], ["1", "Bank of Example"], ["22", "Ünïcode"]];
+        let rows = rows.iter().map(|row| row.iter().map(ToString::to_string).collect());
+        assert_eq!(align_columns(rows), "ID  NAME\n1   Bank of Example\n22  Ünïcode");
+    }
+
+    #[test]
+    fn table_cells_are_rendered() {
+        for (value, text) in [
+            (json!(null), "-"),
+            (json!("a"), "a"),
+            (json!(7), "7"),
+            (json!({"create": 1, "read": null}), "create=1"),
+            (json!({"create": null}), "-"),
+            (json!(["a", "b"]), "a,b"),
+            (json!([]), "-"),
+            (json!("\u{1b}[2J\n"), r"\u{1b}[2J\n"),
+            (json!("\u{202e}txt.exe"), r"\u{202e}txt.exe"),
+        ] {
+            assert_eq!(render_cell(&value), text);
+        }
+    }
+
+    #[test]
+    fn csv_fields_are_quoted_if_needed() {
+        for (value, field) in [
+            (json!(null), ""),
+            (json!(true), "true"),
+            (json!("a b"), "a b"),
+            (json!("a,b"), "\"a,b\""),
+            (json!("say \"a\""), "\"say \"\"a\"\"\""),
+            (json!("a\nb"), "\"a\nb\""),
+            (json!(["a", "b-c"]), "a b-c"),
+            (json!([]), ""),
+            (json!({"a": 1}), "\"{\"\"a\"\":1}\""),
+        ] {
+            assert_eq!(csv_row([&value]), format!("{field}\n"));
+        }
+        assert_eq!(csv_row([&json!(1), &json!(null), &json!("x")]), "1,,x\n");
+    }
+
+    #[test]
+    fn csv_formulas_are_neutralised() {
+        for (value, field) in [
+            (json!("=1+1"), "'=1+1"),
+            (json!("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\""),
+            (json!("+1+cmd|' /C calc'!A0"), "'+1+cmd|' /C calc'!A0"),
+            (json!("-1+1"), "'-1+1"),
+            (json!("@SUM(A1)"), "'@SUM(A1)"),
+            (json!("＝1+1"), "'＝1+1"),
+            (json!("\t=1+1"), "\"'\t=1+1\""),
+            (json!("\n=1+1"), "\"'\n=1+1\""),
+            (json!("\r=1+1"), "\\r=1+1"),
+            (json!(["=1+1", "b"]), "'=1+1 b"),
+            (json!("a;=1+1"), "\"a;=1+1\""),
+            (json!("a\t=1+1"), "\"a\t=1+1\""),
+            (json!("a\r\nb"), "\"a\\r\nb\""),
+            (json!("-"), "'-"),
+            (json!("+447700900123"), "+447700900123"),
+            (json!("-5"), "-5"),
+            (json!(-5), "-5"),
+            (json!(["+447700900001", "+447700900002"]), "+447700900001 +447700900002"),
+            (json!("a=b"), "a=b"),
+        ] {
+            assert_eq!(csv_row([&value]), format!("{field}\n"));
+        }
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(escape_controls("a\u{1b}[2Jb\nc\u{9b}d\r"), "a\\u{1b}[2Jb\nc\\u{9b}d\\r");
+        assert_eq!(csv_row([&json!("a\u{1b}[2Jb\u{9b}c\u{7f}\u{202e}")]), "a\\u{1b}[2Jb\\u{9b}c\\u{7f}\\u{202e}\n");
+    }
+
+    #[test]
+    fn json_control_escapes_preserve_the_value() {
+        let value = json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{85}\u{202e}é\n"});
+        let escaped = escape_json_controls(&value.to_string());
+        assert_eq!(escaped, r#"{"a\u009b":"\u001b[2J\u007f\u0085\u202eé\n"}"#);
+        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+    }
+
+    #[test]
+    fn bidirectional_marks_are_escaped() {
+        for mark in
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars()
+        {
+            assert_eq!(escape_controls(&format!("a{mark}b")), format!("a\\u{{{:x}}}b", u32::from(mark)));
+        }
+        assert_eq!(escape_controls("שלום"), "שלום");
+    }
+}

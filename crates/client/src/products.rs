@@ -1,0 +1,203 @@
+//! `ringtrue reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
+
+use ringtrue_domain::product::{Product, Scope};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    api::{ApiSession, check_columns, checks_path, text_field},
+    argument_values::PrivateArgument,
+    arguments::{
+        CallbackArguments, DeviceArguments, DiscoveryAction, EligibilityAction, NewCheck, PollInterval, ProfileOption,
+        ReadAction, RedeemArguments, ReverseSmsAction, SecureSnaAction, SimSwapAction,
+    },
+    context::ClientContext,
+    error::CommandError,
+    printer::Output,
+    trigger::{PendingAction, PendingActions, SMS_LINK_FIELDS, add_sms_links},
+    watch,
+};
+
+const ELIGIBILITY_COLUMNS: [&str; 6] =
+    ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
+
+/// Action on the checks of any product.
+pub(crate) enum CheckAction {
+    Create(CreateCheck),
+    Redeem(RedeemArguments),
+    Read(ReadAction),
+}
+
+pub(crate) struct CreateCheck {
+    new: NewCheck,
+    number: Option<PrivateArgument>,
+    callback: Option<CallbackArguments>,
+    device: Option<DeviceArguments>,
+    period: Option<u32>,
+}
+
+impl From<NewCheck> for CreateCheck {
+    fn from(new: NewCheck) -> Self {
+        CreateCheck { new, number: None, callback: None, device: None, period: None }
+    }
+}
+
+impl From<ReverseSmsAction> for CheckAction {
+    fn from(action: ReverseSmsAction) -> Self {
+        match action {
+            ReverseSmsAction::Create { number, new, callback } => {
+                CheckAction::Create(CreateCheck { number: Some(number), callback: Some(callback), ..new.into() })
+            }
+            ReverseSmsAction::Read(action) => CheckAction::Read(action),
+        }
+    }
+}
+
+impl From<SecureSnaAction> for CheckAction {
+    fn from(action: SecureSnaAction) -> Self {
+        match action {
+            SecureSnaAction::Create { number, new, callback, device } => CheckAction::Create(CreateCheck {
+                number: Some(number),
+                callback: Some(callback),
+                device: Some(device),
+                ..new.into()
+            }),
+            SecureSnaAction::Redeem(arguments) => CheckAction::Redeem(arguments),
+            SecureSnaAction::Read(action) => CheckAction::Read(action),
+        }
+    }
+}
+
+impl From<DiscoveryAction> for CheckAction {
+    fn from(action: DiscoveryAction) -> Self {
+        match action {
+            DiscoveryAction::Create { new, callback, device } => {
+                CheckAction::Create(CreateCheck { callback: Some(callback), device: Some(device), ..new.into() })
+            }
+            DiscoveryAction::Redeem(arguments) => CheckAction::Redeem(arguments),
+            DiscoveryAction::Read(action) => CheckAction::Read(action),
+        }
+    }
+}
+
+impl From<SimSwapAction> for CheckAction {
+    fn from(action: SimSwapAction) -> Self {
+        match action {
+            SimSwapAction::Create { number, new, period } => {
+                CheckAction::Create(CreateCheck { number: Some(number), period, ..new.into() })
+            }
+            SimSwapAction::Read(action) => CheckAction::Read(action),
+        }
+    }
+}
+
+pub(crate) async fn run(
+    context: &ClientContext,
+    product: Product,
+    profile_option: &ProfileOption,
+    action: CheckAction,
+) -> Result<(), CommandError> {
+    let session = ApiSession::open(context, profile_option)?;
+    let columns = check_columns(product);
+    match action {
+        CheckAction::Create(request) => create(context, &session, product, profile_option, request).await,
+        CheckAction::Redeem(RedeemArguments { check, code }) => {
+            let check = session.redeem_code(product, &check.to_string(), &code.read()?).await?;
+            Ok(context.printer.print_object(columns, &check)?)
+        }
+        CheckAction::Read(ReadAction::Get { check }) => {
+            let check = session.fetch_check(product, &check.to_string()).await?;
+            Ok(context.printer.print_object(columns, &check)?)
+        }
+        CheckAction::Read(ReadAction::List(arguments)) => {
+            session.print_list(Scope::Product(product), checks_path(product), columns, &arguments).await
+        }
+        CheckAction::Read(ReadAction::Watch { check: Some(check), interval }) => {
+            watch::watch_check(&session, product, &check.to_string(), interval).await
+        }
+        CheckAction::Read(ReadAction::Watch { check: None, interval }) => {
+            watch::watch_all(&session, product, interval).await
+        }
+    }
+}
+
+async fn create(
+    context: &ClientContext,
+    session: &ApiSession,
+    product: Product,
+    profile_option: &ProfileOption,
+    request: CreateCheck,
+) -> Result<(), CommandError> {
+    let CreateCheck { new, number, callback, device, period } = request;
+    let number = number.as_ref().map(PrivateArgument::read).transpose()?;
+    let (device_ip, redirect_url) = device.map_or((None, None), |device| (device.device_ip, device.redirect_url));
+    let members = [
+        ("phone_number", json!(number)),
+        ("reference_id", json!(new.reference_id)),
+        ("callback_url", json!(callback.and_then(|callback| callback.callback_url))),
+        ("device_ip", json!(device_ip)),
+        ("redirect_url", json!(redirect_url)),
+        ("period", json!(period)),
+    ];
+    let set = members.into_iter().filter(|(_, value)| !value.is_null());
+    let body = Value::Object(set.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>());
+    let (scope, key) = (Scope::Product(product), new.idempotency_key.as_deref());
+    let created = session.post(scope, checks_path(product), Some(&body), key).await?;
+    let action = PendingAction::from_created(product, number.as_deref(), &created);
+    if let Some(action) = &action {
+        PendingActions::open(context, profile_option)?.add(action.clone())?;
+    }
+    let output = add_sms_links(created);
+    let invitation = ["receiver_phone_number", "expected_sms_body", "url", "ttl"];
+    let columns = [check_columns(product), &invitation, &SMS_LINK_FIELDS].concat();
+    // `--watch` streams one line per state.
+    if new.watch && context.printer.output != Output::Table {
+        context.printer.print_stream_item(&columns, &output, true)?;
+    } else {
+        context.printer.print_object(&columns, &output)?;
+    }
+    if let Some(action) = &action {
+        action.print_instructions(context.printer, profile_option, new.watch);
+    }
+    match text_field(&output, "check_id") {
+        Some(id) if new.watch => watch::watch_check(session, product, id, PollInterval { seconds: 1 }).await,
+        _ => Ok(()),
+    }
+}
+
+/// Prints the products that can verify a user.
+pub async fn eligibility(context: &ClientContext, action: EligibilityAction) -> Result<(), CommandError> {
+    let (profile_option, kind, subject) = match action {
+        EligibilityAction::Number { number, profile_option } => (profile_option, "phone-numbers", number.read()?),
+        EligibilityAction::Ip { ip, profile_option } => (profile_option, "device-ips", ip),
+    };
+    let session = ApiSession::open(context, &profile_option)?;
+    let scope = Scope::Product(Product::Eligibility);
+    let mut response = session.get(scope, &["v1", "eligibility", kind, &subject], &[]).await?;
+    if context.printer.output != Output::Json {
+        response = flatten_eligibility(&response);
+    }
+    Ok(context.printer.print_object(&ELIGIBILITY_COLUMNS, &response)?)
+}
+
+/// Merges the network fields and the product ids into one object.
+fn flatten_eligibility(response: &Value) -> Value {
+    let mut flat = response.get("network").cloned().unwrap_or_default();
+    let products = response.get("products").and_then(Value::as_array).into_iter().flatten();
+    let products: Vec<&Value> = products.filter_map(|product| product.get("product_id")).collect();
+    if let Some(members) = flat.as_object_mut() {
+        members.insert("products".to_owned(), json!(products));
+    }
+    flat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_and_products_are_merged() {
+        let response =
+            json!({"network": {"network_id": "23410"}, "products": [{"product_id": "sim_swap", "product_name": "S"}]});
+        assert_eq!(flatten_eligibility(&response), json!({"network_id": "23410", "products": ["sim_swap"]}));
+    }
+}

@@ -1,0 +1,268 @@
+//! What the user of a check must do: saved and printed on creation, and done by `ringtrue trigger` with a simulated
+//! phone.
+
+use http::{
+    HeaderMap, HeaderValue, Method,
+    header::{ACCEPT, LOCATION},
+};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    phone::Msisdn,
+    product::{Product, Scope},
+    reverse_sms::{Platform, sms_link},
+    tenancy::Mode,
+    web_url::RESULT_PARAMETERS,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::{
+    api::{ApiSession, check_columns, text_field},
+    argument_values::{PrivateArgument, ProfileName, SmsFault, command_name, render_faults},
+    arguments::{ProfileOption, TriggerArguments},
+    context::{ClientContext, ConfigDir},
+    error::CommandError,
+    printer::{self, Output, Printer},
+    profile::{file_name, resolve_profile},
+    system::now,
+};
+
+const MAX_PENDING_ACTIONS: usize = 50;
+/// More than any redirect chain of a device has.
+const MAX_REDIRECTS: usize = 10;
+const RESULT_FIELDS: [&str; 5] = RESULT_PARAMETERS;
+/// Fields added to the response: links that open the SMS app. Android and iOS need different formats.
+pub(crate) const SMS_LINK_FIELDS: [&str; 2] = ["android_link", "ios_link"];
+
+/// Action that the user of a check must take. The server returns it only on creation. `Debug` is masked: it holds
+/// numbers and codes.
+#[derive(Clone, derive_more::Debug, Serialize, Deserialize)]
+#[debug("PendingAction({product} {check_id})")]
+pub(crate) struct PendingAction {
+    check_id: String,
+    product: String,
+    /// Claimed number; `None` for Discovery.
+    number: Option<String>,
+    task: UserAction,
+    /// In seconds since 1970.
+    expires_at: i64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum UserAction {
+    Text { to: String, body: String },
+    Open { url: String },
+}
+
+impl PendingAction {
+    /// `None`: the check needs no user action.
+    pub(crate) fn from_created(product: Product, number: Option<&str>, created: &Value) -> Option<Self> {
+        let text = |name: &str| text_field(created, name).map(str::to_owned);
+        let task = match (text("receiver_phone_number"), text("expected_sms_body"), text("url")) {
+            (Some(to), Some(body), _) => UserAction::Text { to, body },
+            (_, _, Some(url)) => UserAction::Open { url },
+            _ => return None,
+        };
+        let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(0);
+        Some(PendingAction {
+            check_id: text("check_id")?,
+            product: product.as_str().to_owned(),
+            number: number.map(str::to_owned),
+            task,
+            expires_at: now().as_second() + ttl,
+        })
+    }
+
+    fn product(&self) -> Option<Product> {
+        self.product.parse().ok()
+    }
+
+    /// Prints instructions in table mode.
+    pub(crate) fn print_instructions(&self, printer: Printer, profile_option: &ProfileOption, is_watched: bool) {
+        if printer.output != Output::Table {
+            return;
+        }
+        // The printed commands must be ready to paste.
+        let profile = profile_option.profile.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
+        let id = format!("{}{profile}", self.check_id);
+        let instruction = match &self.task {
+            UserAction::Text { to, body } => format!("The user must text `{body}` to {to} from the claimed number."),
+            UserAction::Open { .. } => "The user's phone must open the URL over mobile data.".to_owned(),
+        };
+        let watch = match self.product() {
+            Some(product) if !is_watched => {
+                format!("\nTo watch the check: ringtrue {} watch {id}", command_name(product))
+            }
+            _ => String::new(),
+        };
+        printer::print_note(&format!("\n{instruction}\nIn the sandbox, run: ringtrue trigger {id}{watch}"));
+    }
+}
+
+/// Pending actions of a profile, newest last.
+#[derive(Debug)]
+pub(crate) struct PendingActions {
+    dir: ConfigDir,
+    file: String,
+    actions: Vec<PendingAction>,
+}
+
+impl PendingActions {
+    pub(crate) fn open(context: &ClientContext, profile_option: &ProfileOption) -> Result<Self, CommandError> {
+        let (dir, file) = (open_dir(context)?, file_name(&resolve_profile(context, profile_option)?));
+        let actions = dir.read_json(&file)?.unwrap_or_default();
+        Ok(PendingActions { dir, file, actions })
+    }
+
+    pub(crate) fn add(mut self, action: PendingAction) -> Result<(), CommandError> {
+        let now = now().as_second();
+        self.actions.retain(|earlier| earlier.expires_at > now && earlier.check_id != action.check_id);
+        self.actions.push(action);
+        let excess = self.actions.len().saturating_sub(MAX_PENDING_ACTIONS);
+        self.actions.drain(..excess);
+        self.dir.write_json(&self.file, &self.actions)
+    }
+
+    /// Returns the action of this check, or the most recent one.
+    fn find(&self, check: Option<CheckId>) -> Result<&PendingAction, CommandError> {
+        let check_id = check.map(|check| check.to_string());
+        let found = self.actions.iter().rev().find(|action| check_id.as_ref().is_none_or(|id| *id == action.check_id));
+        found.ok_or_else(|| {
+            let message = match check {
+                Some(_) => "this check was not created with this profile, or has expired",
+                None => "no recent check in this profile",
+            };
+            CommandError::with_hint(message, "Create one, for example: ringtrue reverse-sms create +990123456700")
+        })
+    }
+
+    pub(crate) fn delete(context: &ClientContext, name: &ProfileName) -> Result<(), CommandError> {
+        open_dir(context)?.remove(&file_name(name)).map(drop)
+    }
+}
+
+fn open_dir(context: &ClientContext) -> Result<ConfigDir, CommandError> {
+    ConfigDir::open(context, "errands")
+}
+
+pub(crate) fn add_sms_links(mut created: Value) -> Value {
+    let text = |name: &str| text_field(&created, name).map(str::to_owned);
+    if let (Some(to), Some(body)) = (text("receiver_phone_number"), text("expected_sms_body"))
+        // Sandbox mode accepts simulated and real numbers.
+        && let Ok(to) = Msisdn::parse(&to, Mode::Sandbox)
+    {
+        for (name, platform) in SMS_LINK_FIELDS.into_iter().zip([Platform::Android, Platform::Ios]) {
+            created[name] = json!(sms_link(&to, &body, platform));
+        }
+    }
+    created
+}
+
+pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments) -> Result<(), CommandError> {
+    let session = ApiSession::open(context, &arguments.profile_option)?;
+    let actions = PendingActions::open(context, &arguments.profile_option)?;
+    let action = actions.find(arguments.check)?;
+    let product = action.product().unwrap_or(Product::ReverseSms);
+    let sim = arguments.sim.as_ref().map(PrivateArgument::read).transpose()?;
+    match &action.task {
+        UserAction::Text { .. } if arguments.redeem => {
+            Err(CommandError::with_hint("Reverse SMS checks have no code to redeem", "Omit --redeem."))
+        }
+        UserAction::Text { to, body } => {
+            let from = sim.or_else(|| action.number.clone()).unwrap_or_default();
+            send_sms(&session, &from, to, body, &arguments.fault).await?;
+            let check = session.fetch_check(product, &action.check_id).await?;
+            context.printer.print_object(check_columns(product), &check)?;
+            let has_failed = ["ERROR", "EXPIRED"].iter().any(|status| check["status"] == *status);
+            if has_failed { Err(CommandError::AlreadyReported) } else { Ok(()) }
+        }
+        UserAction::Open { .. } if !arguments.fault.is_empty() => Err(CommandError::with_hint(
+            "--fault applies to SMS, which this check does not use",
+            "Use a --sim whose last digits select the outcome: …99 fails, …95 is too late, …98 never responds.",
+        )),
+        UserAction::Open { url } => {
+            let result = open_check_url(&session, url, sim.as_deref()).await?;
+            match text_field(&result, "code") {
+                Some(code) if arguments.redeem => {
+                    let check = session.redeem_code(product, &action.check_id, code).await?;
+                    Ok(context.printer.print_object(check_columns(product), &check)?)
+                }
+                code => {
+                    context.printer.print_object(&RESULT_FIELDS, &result)?;
+                    if let Some(code) = code
+                        && context.printer.output == Output::Table
+                    {
+                        let redeem = format!("ringtrue {} redeem {} {code}", command_name(product), action.check_id);
+                        printer::print_note(&format!("\nTo redeem the code: {redeem}"));
+                    }
+                    if result.get("error").is_some() { Err(CommandError::AlreadyReported) } else { Ok(()) }
+                }
+            }
+        }
+    }
+}
+
+/// Sends an SMS from a simulated phone.
+pub(crate) async fn send_sms(
+    session: &ApiSession,
+    from: &str,
+    to: &str,
+    body: &str,
+    faults: &[SmsFault],
+) -> Result<(), CommandError> {
+    let mut sms = json!({"from": from, "to": to, "body": body});
+    if !faults.is_empty() {
+        sms["faults"] = render_faults(faults);
+    }
+    let scope = Scope::Product(Product::ReverseSms);
+    session.post(scope, &["v1", "sandbox", "inbound-sms"], Some(&sms), None).await.map(drop)
+}
+
+/// Follows the URL of a check as a device does, and returns the result parameters.
+pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<&str>) -> Result<Value, CommandError> {
+    let mut url: Url = url.parse().map_err(CommandError::other)?;
+    if let Some(sim) = sim {
+        url.query_pairs_mut().append_pair("sim", sim);
+    }
+    let server_origin = session.base_url().origin();
+    for _ in 0..MAX_REDIRECTS {
+        // The application's redirect URL: its query carries the result.
+        if url.origin() != server_origin {
+            return Ok(result_fields(&url));
+        }
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+        let response = session.send(Method::GET, &url, headers, vec![]).await?;
+        match response.headers.get(LOCATION).and_then(|location| location.to_str().ok()) {
+            Some(location) if (300..400).contains(&response.status) => {
+                url = url.join(location).map_err(CommandError::other)?;
+            }
+            _ => {
+                let result = serde_json::from_slice::<Value>(&response.body).ok();
+                let result = result.filter(|result| result.get("check_id").is_some());
+                return result.ok_or_else(|| session.problem(&response));
+            }
+        }
+    }
+    Err(CommandError::with_hint("too many redirects", "Report this to the operator of the server."))
+}
+
+fn result_fields(url: &Url) -> Value {
+    let pairs = url.query_pairs().filter(|(name, _)| RESULT_FIELDS.contains(&&**name));
+    Value::Object(pairs.map(|(name, value)| (name.into_owned(), json!(value))).collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sms_links_are_added_for_android_and_ios() {
+        let created = json!({"receiver_phone_number": "+99000000001", "expected_sms_body": "VERIFY 7K3QX9M20D"});
+        let output = add_sms_links(created);
+        assert_eq!(output["android_link"], "sms:+99000000001?body=VERIFY%207K3QX9M20D");
+        assert_eq!(output["ios_link"], "sms:+99000000001&body=VERIFY%207K3QX9M20D");
+        assert_eq!(add_sms_links(json!({"url": "x"})), json!({"url": "x"}));
+    }
+}

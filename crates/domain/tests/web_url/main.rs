@@ -1,0 +1,19 @@
+//! Tests of callback and redirect URLs.
+
+#![expect(clippy::expect_used, reason = "tests report failures by panics")]
+
+mod policy;
+mod properties;
+mod shape;
+
+use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy};
+
+/// The policy of `dev`: `http` and loopback.
+fn lenient() -> UrlPolicy {
+    UrlPolicy { allow_http: true, addresses: allowing(&["127.0.0.0/8", "::1/128"]) }
+}
+
+fn allowing(ranges: &[&str]) -> AddressPolicy {
+    let allow = ranges.iter().map(|range| range.parse().expect("a range")).collect();
+    AddressPolicy { allow, ..AddressPolicy::default() }
+}

@@ -1,0 +1,106 @@
+//! Dependencies and helpers that all services share.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::AccountId,
+    audit::{Action, Actor, AuditEvent},
+    id::uuid_v7,
+    lifecycle::{CheckId, NumberHash, Sealed},
+    phone::Msisdn,
+    tenancy::WorkspaceId,
+};
+use uuid::Uuid;
+
+use crate::{
+    EngineSettings,
+    control_plane::{ControlPlane, RefreshError},
+    keys::KeyRing,
+    ports::{Clock, ControlPlaneStore, Entropy, StoreError},
+};
+
+/// Time, randomness, the control plane in memory, and the settings of the deployment.
+pub(crate) struct Context {
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub control_plane: Arc<ControlPlane>,
+    pub control_plane_store: Arc<dyn ControlPlaneStore>,
+    pub settings: EngineSettings,
+}
+
+impl Context {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn new_uuid(&self, at: Timestamp) -> Uuid {
+        uuid_v7(at, self.entropy.bytes())
+    }
+
+    pub(crate) fn keys(&self) -> arc_swap::Guard<Arc<KeyRing>> {
+        self.control_plane.keys()
+    }
+
+    /// Keyed hash, which reveals nothing without the master key.
+    pub(crate) fn keyed_hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
+        self.keys().hash(parts).ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))
+    }
+
+    pub(crate) fn hash_number(&self, number: &Msisdn) -> Result<NumberHash, StoreError> {
+        self.keyed_hash(&[b"number", number.as_str().as_bytes()]).map(NumberHash)
+    }
+
+    /// `context` is required to unseal the result.
+    pub(crate) fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.keys().seal(&*self.entropy, context, plain, self.now()).ok_or_else(missing_seal_key)
+    }
+
+    /// `None`: no seal key opens it in this context.
+    pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.keys().unseal(context, sealed)
+    }
+
+    /// Seals data of a check. The purpose is part of stored data and must not change.
+    pub(crate) fn seal_for_check(&self, purpose: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
+        self.seal(format!("{purpose}:{check}").as_bytes(), plain).map(Sealed)
+    }
+
+    pub(crate) fn unseal_for_check(&self, purpose: &str, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
+        self.unseal(format!("{purpose}:{check}").as_bytes(), &sealed.0)
+    }
+
+    /// An audit event without changes and request id.
+    pub(crate) fn new_audit_event(
+        &self,
+        actor: Actor,
+        action: Action,
+        workspace: Option<WorkspaceId>,
+        target: String,
+    ) -> AuditEvent {
+        let at = self.now();
+        AuditEvent { id: self.new_uuid(at), workspace, at, actor, action, target, changes: vec![], request_id: None }
+    }
+
+    /// Account events belong to the deployment, not to a workspace.
+    pub(crate) fn new_account_audit_event(&self, actor: Actor, action: Action, account: AccountId) -> AuditEvent {
+        self.new_audit_event(actor, action, None, account.to_string())
+    }
+
+    /// Loads the control-plane changes made since the last refresh.
+    pub(crate) async fn refresh(&self) -> Result<(), RefreshError> {
+        self.control_plane.refresh(&*self.control_plane_store, self.now()).await
+    }
+
+    /// Refreshes the control plane after a write by this node, so that the next request sees the change.
+    pub(crate) async fn refresh_after_write(&self) {
+        if let Err(error) = self.refresh().await {
+            // The change is stored; the next poll loads it.
+            tracing::warn!(%error, "control-plane refresh after a write failed; retrying");
+        }
+    }
+}
+
+pub(crate) fn missing_seal_key() -> StoreError {
+    StoreError::Refused("no active seal key".to_owned())
+}

@@ -1,0 +1,438 @@
+//! Access tokens: minting, verification, revocation.
+//!
+//! A token is a JWT (`at+jwt`, RFC 9068) signed with an HMAC key of the deployment. Verification also looks up the
+//! credential, the project and revocations in the in-memory control plane. Only a revocation accesses the database.
+
+mod last_use;
+mod verified_token_cache;
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
+
+use aws_lc_rs::{constant_time, digest, hmac};
+use base64::engine::{Engine as _, Simd, general_purpose::NO_PAD};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    product::{Product, Scope},
+    region::Region,
+    tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest, WorkspaceId},
+};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::{
+    context::Context,
+    keys::KeyRing,
+    ports::{CredentialStore, Revocation, RevocationStore, StoreError, TokenId},
+};
+use last_use::LastUseTracker;
+use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};
+
+/// Lifetime of a token in seconds, unless its credential expires earlier.
+pub const TOKEN_LIFETIME_SECONDS: i64 = 3600;
+
+/// Seconds for which a revocation is kept after its token has expired, to tolerate clock skew.
+const REVOCATION_RETENTION_SECONDS: i64 = 6 * 3600;
+
+/// base64url with SIMD instructions.
+static BASE64_URL: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
+
+#[derive(Clone, derive_more::Debug)]
+pub struct AccessToken {
+    #[debug(skip)]
+    pub token: String,
+    pub expires_in: i64,
+    pub scope: Scope,
+}
+
+/// A client authentication failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientAuthError {
+    /// Does not reveal whether the client exists.
+    #[error("invalid client id or client secret")]
+    InvalidClient,
+    #[error("the credential has been deleted or has expired")]
+    CredentialRevoked,
+    #[error("the project is disabled")]
+    ProjectDisabled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScopeError {
+    #[error("the management scope requires a workspace credential; this is a project credential")]
+    NeedsWorkspaceCredential,
+    #[error("product scopes require a project credential; this is a workspace credential")]
+    NeedsProjectCredential,
+    #[error("the credential does not have this scope")]
+    NotGranted,
+    #[error("the project is not enabled for this product")]
+    ProductNotEnabled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessTokenError {
+    #[error("the access token is invalid or was not issued by this service")]
+    Invalid,
+    #[error("the access token belongs to the region `{theirs}`; this is the region `{ours}`")]
+    WrongRegion { theirs: Region, ours: Region },
+    #[error("the access token has expired; request a new one")]
+    Expired,
+    #[error("the access token has been revoked")]
+    Revoked,
+    #[error("the credential of this access token has been deleted or has expired")]
+    CredentialRevoked,
+    #[error("the project of this access token is disabled")]
+    ProjectDisabled,
+}
+
+/// The credential and project that a valid token identifies.
+#[derive(Clone, Debug)]
+pub struct TokenBearer {
+    pub credential: Arc<Credential>,
+    /// `None` for a token of a workspace credential.
+    pub project: Option<Arc<Project>>,
+    pub scope: Scope,
+    /// Whether the credential still has this scope.
+    pub granted: Result<(), ScopeError>,
+}
+
+impl TokenBearer {
+    pub fn owner(&self) -> CredentialOwner {
+        self.credential.owner
+    }
+}
+
+#[derive(Deserialize)]
+struct Claims<'a> {
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+    exp: i64,
+    jti: Uuid,
+    #[serde(borrow)]
+    scope: Cow<'a, str>,
+    #[serde(borrow)]
+    region: Cow<'a, str>,
+}
+
+/// Authenticates clients and issues, verifies and revokes their tokens.
+#[derive(derive_more::Debug)]
+#[debug("Tokens")]
+pub struct Tokens {
+    context: Arc<Context>,
+    revocations: Arc<dyn RevocationStore>,
+    credentials: Arc<dyn CredentialStore>,
+    /// Beginning of the claims JSON, equal in all tokens.
+    shared_claims: String,
+    verified: VerifiedTokenCache,
+    last_uses: LastUseTracker,
+}
+
+impl Tokens {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        revocations: Arc<dyn RevocationStore>,
+        credentials: Arc<dyn CredentialStore>,
+    ) -> Self {
+        Tokens {
+            context: Arc::clone(context),
+            revocations,
+            credentials,
+            shared_claims: build_shared_claims(&context.settings.base_url, context.settings.region),
+            verified: VerifiedTokenCache::default(),
+            last_uses: LastUseTracker::default(),
+        }
+    }
+
+    /// Authenticates a client by its secret, in constant time even if the client does not exist.
+    pub fn authenticate_client(
+        &self,
+        client_id: &str,
+        secret: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Credential>, ClientAuthError> {
+        let credential = self.context.control_plane.credential(client_id);
+        let is_secret_correct = self.is_correct_secret(credential.as_deref().unwrap_or(&DUMMY_CREDENTIAL), secret);
+        let credential = credential.filter(|_| is_secret_correct).ok_or(ClientAuthError::InvalidClient)?;
+        if !credential.is_active(now) {
+            return Err(ClientAuthError::CredentialRevoked);
+        }
+        if self.is_project_disabled(credential.owner) {
+            return Err(ClientAuthError::ProjectDisabled);
+        }
+        self.last_uses.record(&credential.client_id, now);
+        Ok(credential)
+    }
+
+    pub fn is_correct_secret(&self, credential: &Credential, secret: &str) -> bool {
+        let computed = credential_digest(&self.context.keys(), credential, secret);
+        computed.is_some_and(|computed| {
+            constant_time::verify_slices_are_equal(&computed.0, &credential.secret_digest.0).is_ok()
+        })
+    }
+
+    pub fn mint_token(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
+        self.authorize_scope(credential, scope)?;
+        let expires_in = credential
+            .expires_at
+            .map_or(TOKEN_LIFETIME_SECONDS, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME_SECONDS));
+        let payload = build_claims(
+            &self.shared_claims,
+            &credential.client_id,
+            scope,
+            now.as_second(),
+            expires_in,
+            self.context.new_uuid(now),
+        );
+        let keys = self.context.keys();
+        let (header, key) = keys.token_signer(now).ok_or(MintError::NoKey)?;
+        Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
+    }
+
+    /// Verifies a presented token, and its credential and project.
+    pub fn verify_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, AccessTokenError> {
+        let token = match self.verified.find(token) {
+            // A cached token is invalid once its key is no longer valid.
+            Some(cached) if self.context.keys().token_verifier(cached.header(), now).is_some() => cached,
+            _ => self.verify_uncached(std::str::from_utf8(token).map_err(|_| AccessTokenError::Invalid)?, now)?,
+        };
+        if token.expires_at <= now.as_second() {
+            return Err(AccessTokenError::Expired);
+        }
+        if self.context.control_plane.is_revoked(token.id) {
+            return Err(AccessTokenError::Revoked);
+        }
+        let credential = self.context.control_plane.credential(token.client_id.as_str());
+        let credential = credential.ok_or(AccessTokenError::CredentialRevoked)?;
+        if !credential.is_active(now) {
+            return Err(AccessTokenError::CredentialRevoked);
+        }
+        let project = credential.owner.project().map(|id| {
+            let project = self.context.control_plane.project(id).filter(|project| !project.disabled);
+            project.ok_or(AccessTokenError::ProjectDisabled)
+        });
+        let project = project.transpose()?;
+        let has_product =
+            |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
+        let granted = scope_grant(&credential, token.scope, has_product);
+        self.last_uses.record(&credential.client_id, now);
+        Ok(TokenBearer { credential, project, scope: token.scope, granted })
+    }
+
+    /// Verifies a token's signature and claims, and caches it.
+    fn verify_uncached(&self, token: &str, now: Timestamp) -> Result<Arc<VerifiedToken>, AccessTokenError> {
+        let parts = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let payload = self.verify_signature(token, now)?;
+        let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
+        // A deployment set up from a copy of another region's database has the same keys.
+        if claims.region != self.context.settings.region.as_str() {
+            return Err(self.unverifiable_token_error(&payload));
+        }
+        let client_id = claims.client_id.parse().map_err(|_| AccessTokenError::Invalid)?;
+        let scope = claims.scope.parse().map_err(|_| AccessTokenError::Invalid)?;
+        let verified = VerifiedToken::new(parts, client_id, claims.exp, TokenId(claims.jti), scope);
+        Ok(self.verified.remember(parts, verified))
+    }
+
+    /// The credential of a token issued by this deployment, even if the token has expired or was revoked.
+    pub fn credential_of_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
+        let payload = self.verify_signature(std::str::from_utf8(token).ok()?, self.context.now()).ok()?;
+        self.context.control_plane.credential(&parse_claims(&payload)?.client_id)
+    }
+
+    /// Revokes a token of this client. Ignores invalid tokens and tokens of other clients (RFC 7009).
+    pub async fn revoke_token(&self, client: &Credential, token: &str) -> Result<(), StoreError> {
+        let now = self.context.now();
+        let Ok(payload) = self.verify_signature(token, now) else { return Ok(()) };
+        let Some(claims) = parse_claims(&payload) else { return Ok(()) };
+        let is_own = claims.client_id == client.client_id.as_str();
+        let has_expired = claims.exp <= now.as_second();
+        if !is_own || has_expired || self.context.control_plane.is_revoked(TokenId(claims.jti)) {
+            return Ok(());
+        }
+        let kept_until = claims.exp.saturating_add(REVOCATION_RETENTION_SECONDS);
+        let expires_at = Timestamp::from_second(kept_until).unwrap_or(Timestamp::MAX);
+        let revocation = Revocation { token: TokenId(claims.jti), expires_at };
+        self.revocations.revoke_token(revocation).await?;
+        self.context.control_plane.apply_revocation(revocation);
+        Ok(())
+    }
+
+    fn authorize_scope(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
+        let project = credential.owner.project();
+        scope_grant(credential, scope, |product| {
+            project.is_some_and(|id| {
+                self.context.control_plane.has_project_where(id, |project| project.products.contains(&product))
+            })
+        })
+    }
+
+    /// Verifies a token's signature and returns its decoded payload.
+    fn verify_signature(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, AccessTokenError> {
+        let JwtParts { signed, header, claims, signature } = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let decode = |part: &str| BASE64_URL.decode(part).map_err(|_| AccessTokenError::Invalid);
+        let signature = decode(signature)?;
+        let payload = decode(claims)?;
+        let keys = self.context.keys();
+        let is_ours = keys
+            .token_verifier(header, now)
+            .is_some_and(|key| hmac::verify(key, signed.as_bytes(), &signature).is_ok());
+        if is_ours { Ok(payload) } else { Err(self.unverifiable_token_error(&payload)) }
+    }
+
+    /// The error for a token that this deployment cannot verify. Reads the unverified region, for a helpful message.
+    fn unverifiable_token_error(&self, payload: &[u8]) -> AccessTokenError {
+        let ours = self.context.settings.region;
+        let theirs = parse_claims(payload).and_then(|claims| claims.region.parse().ok());
+        match theirs {
+            Some(theirs) if theirs != ours => AccessTokenError::WrongRegion { theirs, ours },
+            _ => AccessTokenError::Invalid,
+        }
+    }
+
+    /// Writes the last uses of credentials recorded on this node.
+    pub(crate) async fn flush_credential_uses(&self) -> Result<(), StoreError> {
+        let unstored = self.last_uses.unstored();
+        if !unstored.is_empty() {
+            self.credentials.record_credential_uses(&unstored).await?;
+            self.last_uses.mark_stored(&unstored);
+        }
+        self.last_uses.evict_idle(self.context.now());
+        Ok(())
+    }
+
+    fn is_project_disabled(&self, owner: CredentialOwner) -> bool {
+        owner
+            .project()
+            .is_some_and(|project| !self.context.control_plane.has_project_where(project, |project| !project.disabled))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MintError {
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("no active token key")]
+    NoKey,
+}
+
+/// Whether a credential has a scope. `has_product` tests the products of its project.
+fn scope_grant(
+    credential: &Credential,
+    scope: Scope,
+    has_product: impl FnOnce(Product) -> bool,
+) -> Result<(), ScopeError> {
+    match (credential.owner, scope) {
+        (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
+        (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
+        _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
+        (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
+        (CredentialOwner::Project(..), Scope::Product(product)) if has_product(product) => Ok(()),
+        (CredentialOwner::Project(..), Scope::Product(_)) => Err(ScopeError::ProductNotEnabled),
+    }
+}
+
+/// Stands in for an unknown client, so that it takes as long to reject as a known one.
+static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
+    #[expect(clippy::expect_used, reason = "the constant is a valid client id")]
+    client_id: "nobody".parse().expect("a client id"),
+    owner: CredentialOwner::Workspace(WorkspaceId(Uuid::nil())),
+    secret_digest: SecretDigest([0; 32]),
+    scopes: vec![Scope::Management],
+    created_at: Timestamp::UNIX_EPOCH,
+    expires_at: None,
+    deleted_at: None,
+    last_used_at: None,
+});
+
+/// Digest of a credential and its secret.
+pub(crate) fn credential_digest(keys: &KeyRing, credential: &Credential, secret: &str) -> Option<SecretDigest> {
+    keys.credential_digest(credential, &sha256(secret))
+}
+
+/// Secrets have 256 random bits, so they need no slow hash.
+fn sha256(secret: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
+    hash
+}
+
+/// Beginning of the claims JSON, equal in all tokens of a deployment.
+fn build_shared_claims(base_url: &str, region: Region) -> String {
+    let base_url = serde_json::Value::from(base_url);
+    format!(r#"{{"iss":{base_url},"aud":{base_url},"region":"{region}""#)
+}
+
+/// Concatenates JSON for speed. None of the values needs escaping.
+fn build_claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
+    let mut claims = String::with_capacity(shared.len() + 256);
+    let mut id_text = Uuid::encode_buffer();
+    for part in [
+        shared,
+        r#","sub":""#,
+        client.as_str(),
+        r#"","client_id":""#,
+        client.as_str(),
+        r#"","iat":"#,
+        &issued_at.to_string(),
+        r#","exp":"#,
+        &(issued_at + expires_in).to_string(),
+        r#","jti":""#,
+        id.hyphenated().encode_lower(&mut id_text),
+        r#"","scope":""#,
+        scope.as_str(),
+        r#""}"#,
+    ] {
+        claims.push_str(part);
+    }
+    claims
+}
+
+fn sign(header: &str, key: &hmac::Key, payload: &str) -> String {
+    let mut token = String::with_capacity(header.len() + payload.len() * 4 / 3 + 50);
+    token.push_str(header);
+    token.push('.');
+    BASE64_URL.encode_string(payload, &mut token);
+    let signature = hmac::sign(key, token.as_bytes());
+    token.push('.');
+    BASE64_URL.encode_string(signature, &mut token);
+    token
+}
+
+fn parse_claims(payload: &[u8]) -> Option<Claims<'_>> {
+    serde_json::from_slice(payload).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+    use ringtrue_domain::id::uuid_v7;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn token_is_accepted_by_another_jwt_library() {
+        let secret = [7; 32];
+        let header = BASE64_URL.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
+        let base_url = "https://eu.api.example.com/\"quoted\"";
+        let id = uuid_v7(Timestamp::UNIX_EPOCH, [1; 10]);
+        let client: ClientId = "prj_abc-DEF".parse().unwrap();
+        let shared = build_shared_claims(base_url, Region::Eu);
+        let payload = build_claims(&shared, &client, Scope::Management, 4_000_000_000, 3600, id);
+        let token = sign(&header, &hmac::Key::new(hmac::HMAC_SHA256, &secret), &payload);
+
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_audience(&[base_url]);
+        validation.set_issuer(&[base_url]);
+        let decoded = decode::<Value>(&token, &DecodingKey::from_secret(&secret), &validation).unwrap().claims;
+        assert_eq!(decoded["exp"], 4_000_003_600_i64);
+        assert_eq!(decoded["sub"], "prj_abc-DEF");
+        assert_eq!(decoded["jti"], id.to_string());
+        assert_eq!(decoded["scope"], "management");
+        assert_eq!(decode_header(&token).unwrap().kid.as_deref(), Some("k1"));
+        assert!(decode::<Value>(&token, &DecodingKey::from_secret(&[8; 32]), &validation).is_err());
+        assert_eq!(parse_claims(payload.as_bytes()).unwrap().client_id, "prj_abc-DEF");
+    }
+}

@@ -1,0 +1,140 @@
+//! Scripted operators and lookup sources that record their requests.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::ErrorCode,
+    phone::Msisdn,
+    product::Product,
+    sim_swap::{SimHistory, SimSwapPeriod},
+};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, IpLocation, IpLocator, LookupError,
+    LookupResult, LookupSource, SilentConnector, SilentResult, SimSwapConnector, SimSwapRequest,
+};
+use ringtrue_sandbox::access::NumberScript;
+use tokio::sync::Notify;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Behavior {
+    /// Depends on the last digits of the number, as the simulated operator.
+    BySuffix,
+    Fixed(Result<SimHistory, ErrorCode>),
+    Hang,
+}
+
+/// Number, period and time of a request.
+pub type RecordedRequest = (String, SimSwapPeriod, Timestamp);
+
+#[derive(Debug)]
+pub struct ScriptedOperator {
+    behavior: Mutex<Behavior>,
+    requests: Mutex<Vec<RecordedRequest>>,
+    /// Notified for each request.
+    pub called: Notify,
+}
+
+impl ScriptedOperator {
+    pub fn new(behavior: Behavior) -> Arc<Self> {
+        Arc::new(ScriptedOperator { behavior: Mutex::new(behavior), requests: Mutex::default(), called: Notify::new() })
+    }
+
+    pub fn set_behavior(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap() = behavior;
+    }
+
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl SimSwapConnector for ScriptedOperator {
+    fn name(&self) -> &'static str {
+        "operator"
+    }
+
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        let recorded = (request.number.as_str().to_owned(), request.period, request.now);
+        self.requests.lock().unwrap().push(recorded);
+        self.called.notify_one();
+        let behavior = *self.behavior.lock().unwrap();
+        match behavior {
+            Behavior::Fixed(result) => result,
+            Behavior::BySuffix => history_by_suffix(request),
+            Behavior::Hang => std::future::pending().await,
+        }
+    }
+}
+
+fn history_by_suffix(request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+    let hours_ago = |hours| Ok(SimHistory::ChangedAt(request.now - SignedDuration::from_hours(hours)));
+    match NumberScript::of(request.number.tail()) {
+        NumberScript::OperatorFault => Err(ErrorCode::MnoServerError),
+        NumberScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
+        NumberScript::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
+        NumberScript::NoSecureSna | NumberScript::Even => hours_ago(24 * 730),
+        NumberScript::Odd => hours_ago(20),
+        script => panic!("unexpected script {script:?}"),
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct ScriptedSource {
+    pub known: Mutex<HashMap<&'static str, Result<LookupResult, LookupError>>>,
+}
+
+impl ScriptedSource {
+    pub fn set_result(&self, number: &'static str, result: Result<LookupResult, LookupError>) {
+        self.known.lock().unwrap().insert(number, result);
+    }
+}
+
+#[async_trait]
+impl LookupSource for ScriptedSource {
+    fn name(&self) -> &'static str {
+        "hlr"
+    }
+
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.known.lock().unwrap().get(number.as_str()).cloned().unwrap_or(Ok(LookupResult::NoData))
+    }
+}
+
+#[derive(Debug)]
+pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
+
+impl IpLocator for Addresses {
+    fn locate(&self, address: IpAddr) -> IpLocation {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
+    }
+}
+
+/// A connector that supports some products, and is never called.
+#[derive(Debug)]
+pub struct UnusedConnector(pub &'static [Product]);
+
+#[async_trait]
+impl SilentConnector for UnusedConnector {
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    fn supports(&self, product: Product) -> bool {
+        self.0.contains(&product)
+    }
+
+    async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        Err(ErrorCode::InternalError)
+    }
+
+    async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        Err(ErrorCode::InternalError)
+    }
+}

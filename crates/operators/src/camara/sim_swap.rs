@@ -1,0 +1,525 @@
+//! CAMARA SIM Swap: date of the last SIM change of a number.
+//!
+//! No device is involved: one token (for the client or the number) and one API call. Calls are idempotent, so they are
+//! retried once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::ErrorCode,
+    phone::Msisdn,
+    sim_swap::{SimHistory, SimSwapPeriod},
+};
+use ringtrue_engine::ports::{SimSwapConnector, SimSwapRequest};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use url::form_urlencoded::Serializer;
+
+use super::{
+    Camara, api_headers,
+    config::{Endpoints, LoginHint, SimSwapConfig, SimSwapFlow, SimSwapOperation},
+    correlator_header,
+    error::{CamaraError, ErrorCause, InvalidResponse, Stage},
+    tokens::parse_tokens,
+};
+use crate::{
+    breaker::CallOutcome,
+    client::ClientError,
+    jwt::SigningKey,
+    oauth::{ASSERTION_LIFETIME_SECS, Audience, TokenCache, TokenError, TokenResponse, deserialize_seconds},
+};
+
+/// Maximum `maxAge` of CAMARA SIM Swap.
+const MAX_AGE_HOURS: u32 = 2_400;
+
+impl Camara {
+    pub fn supports_sim_swap(&self) -> bool {
+        self.config.sim_swap.is_some()
+    }
+
+    /// Tries the configured operations in order.
+    async fn fetch_history(
+        &self,
+        config: &SimSwapConfig,
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimHistory, CamaraError> {
+        let (mut has_insufficient_history, mut denial) = (false, None);
+        let mut operations = config.operations.iter();
+        while let Some(operation) = operations.next() {
+            let error = match self.fetch_by_operation(*operation, config, request).await {
+                Err(error) => error,
+                history => return history,
+            };
+            match Limitation::from_error(&error) {
+                Some(Limitation::InsufficientHistory) => has_insufficient_history = true,
+                Some(Limitation::NotPermitted) => {
+                    if operations.len() > 0 {
+                        let (connector, stage, cause) = (&*self.config.name, error.stage.as_str(), error.cause());
+                        tracing::warn!(
+                            connector,
+                            stage,
+                            ?cause,
+                            "operator denied a SIM Swap operation; trying the next one"
+                        );
+                    }
+                    denial = Some(error);
+                }
+                None => return Err(error),
+            }
+        }
+        // If one operation was permitted, a refused one is not an error of the operator.
+        Err(denial.filter(|_| !has_insufficient_history).unwrap_or(CamaraError::new(Stage::Api, ErrorCause::NoHistory)))
+    }
+
+    async fn fetch_by_operation(
+        &self,
+        operation: SimSwapOperation,
+        config: &SimSwapConfig,
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimHistory, CamaraError> {
+        let mut may_retry = true;
+        loop {
+            let access = self.sim_swap_access(config, operation, request).await?;
+            match self.query_history(operation, config, request, &access).await {
+                // The cached token may have been revoked; retry once with a new one.
+                Err(CamaraError { status: Some(401), .. }) if access.is_cached && may_retry => {
+                    self.sim_swap_tokens.for_operation(operation, config).invalidate(&access.bearer);
+                    may_retry = false;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn query_history(
+        &self,
+        operation: SimSwapOperation,
+        config: &SimSwapConfig,
+        request: SimSwapRequest<'_>,
+        access: &SimSwapAccess,
+    ) -> Result<SimHistory, CamaraError> {
+        let hours = full_hours(request.period);
+        let max_age = (operation == SimSwapOperation::Check).then_some(hours);
+        let response = self.send_query(operation, max_age, request, access).await?;
+        let history = match operation {
+            SimSwapOperation::RetrieveDate => parse_retrieve_date(&response, config.assumed_window, request.now),
+            SimSwapOperation::Check => parse_check(&response, hours),
+        };
+        history.map_err(|cause| CamaraError::new(Stage::Api, cause))
+    }
+
+    async fn send_query(
+        &self,
+        operation: SimSwapOperation,
+        max_age: Option<u32>,
+        request: SimSwapRequest<'_>,
+        access: &SimSwapAccess,
+    ) -> Result<Bytes, CamaraError> {
+        let internal_error = || CamaraError::new(Stage::Api, ErrorCause::Internal);
+        let url = self.api_urls.sim_swap(operation).ok_or_else(internal_error)?;
+        let phone_number = (!access.identifies_number).then(|| request.number.as_str());
+        let body = serde_json::to_vec(&SimSwapBody { phone_number, max_age }).map_err(|_| internal_error())?;
+        let mut headers = api_headers(correlator_header(request.check)?, access.bearer.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let response = self.client.send_idempotent(Stage::Api, Method::POST, url, headers, body.into()).await?;
+        Ok(response.body)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SimSwapBody<'a> {
+    /// Only if the token does not identify the number: sending both is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phone_number: Option<&'a str>,
+    /// In hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_age: Option<u32>,
+}
+
+/// A pending query. The engine drops it at its deadline, which counts as a timeout.
+struct PendingQuery<'a> {
+    camara: &'a Camara,
+    until: Instant,
+    is_finished: bool,
+}
+
+impl PendingQuery<'_> {
+    fn finish(mut self) {
+        self.is_finished = true;
+    }
+}
+
+impl Drop for PendingQuery<'_> {
+    fn drop(&mut self) {
+        let PendingQuery { camara, until, is_finished } = *self;
+        if is_finished {
+            return;
+        }
+        if Instant::now() < until {
+            // Cancelled early: says nothing about the operator.
+            camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
+        } else {
+            let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
+            camara.record_error(&timeout, &camara.sim_swap_breaker);
+        }
+    }
+}
+
+/// Why another operation may succeed where one failed.
+enum Limitation {
+    /// The period is too long, or the monitored period is unknown.
+    InsufficientHistory,
+    NotPermitted,
+}
+
+impl Limitation {
+    fn from_error(error: &CamaraError) -> Option<Self> {
+        match error.cause() {
+            ErrorCause::NoHistory | ErrorCause::Camara("OUT_OF_RANGE") => Some(Limitation::InsufficientHistory),
+            ErrorCause::Camara("PERMISSION_DENIED") | ErrorCause::OAuth("invalid_scope" | "insufficient_scope") => {
+                Some(Limitation::NotPermitted)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Rounds up to full hours.
+fn full_hours(period: SimSwapPeriod) -> u32 {
+    period.minutes().div_ceil(60).clamp(1, MAX_AGE_HOURS)
+}
+
+#[async_trait]
+impl SimSwapConnector for Camara {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
+        self.sim_swap_breaker.allow_call(request.now)?;
+        let pending = PendingQuery { camara: self, until: request.deadline, is_finished: false };
+        let result = self.fetch_history(config, request).await;
+        pending.finish();
+        let history = result.map_err(|error| match self.record_error(&error, &self.sim_swap_breaker) {
+            // There is no device whose address could be wrong.
+            ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
+            code => code,
+        })?;
+        let now = self.client.clock.now();
+        self.health.record_success(now);
+        self.sim_swap_breaker.record_outcome(CallOutcome::Success, None, now);
+        Ok(history)
+    }
+}
+
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(10);
+/// The first SIM cards were issued in 1991.
+const EARLIEST_SIM_CHANGE: Timestamp = Timestamp::constant(662_688_000, 0);
+/// Upper bound for plausible values.
+const MAX_MONITORED_DAYS: i64 = 40_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RetrieveDateResponse {
+    /// Required, but may be null.
+    #[serde(deserialize_with = "Option::deserialize")]
+    latest_sim_change: Option<String>,
+    monitored_period: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct CheckResponse {
+    swapped: bool,
+}
+
+fn parse_retrieve_date(
+    body: &[u8],
+    assumed_window: Option<SignedDuration>,
+    now: Timestamp,
+) -> Result<SimHistory, ErrorCause<'static>> {
+    let invalid_response = ErrorCause::InvalidResponse;
+    let response: RetrieveDateResponse =
+        serde_json::from_slice(body).map_err(|_| invalid_response(InvalidResponse::Body))?;
+    match (&response.latest_sim_change, response.monitored_period) {
+        (Some(date), _) => {
+            let at: Timestamp = date.parse().map_err(|_| invalid_response(InvalidResponse::Date))?;
+            let is_plausible = at >= EARLIEST_SIM_CHANGE && at.duration_since(now) <= CLOCK_SKEW;
+            if is_plausible { Ok(SimHistory::ChangedAt(at)) } else { Err(invalid_response(InvalidResponse::Date)) }
+        }
+        (None, Some(days)) if (1..=MAX_MONITORED_DAYS).contains(&days) => {
+            Ok(SimHistory::NoChangeFor(SignedDuration::from_hours(24 * days)))
+        }
+        (None, Some(_)) => Err(invalid_response(InvalidResponse::Date)),
+        (None, None) => assumed_window.map(SimHistory::NoChangeFor).ok_or(ErrorCause::NoHistory),
+    }
+}
+
+fn parse_check(body: &[u8], hours: u32) -> Result<SimHistory, ErrorCause<'static>> {
+    let response: CheckResponse =
+        serde_json::from_slice(body).map_err(|_| ErrorCause::InvalidResponse(InvalidResponse::Body))?;
+    let window = SignedDuration::from_hours(hours.into());
+    Ok(if response.swapped { SimHistory::ChangedWithin(window) } else { SimHistory::NoChangeFor(window) })
+}
+
+const JWT_BEARER_GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// Access token of a SIM Swap request: client credentials, CIBA in poll mode, or a signed assertion.
+struct SimSwapAccess {
+    /// Value of the `Authorization` header: `Bearer …`.
+    bearer: HeaderValue,
+    /// The token identifies the number.
+    identifies_number: bool,
+    /// The token comes from the cache.
+    is_cached: bool,
+}
+
+impl SimSwapAccess {
+    fn for_number(tokens: TokenResponse) -> Self {
+        SimSwapAccess { bearer: tokens.bearer, identifies_number: true, is_cached: false }
+    }
+}
+
+/// Client-credentials tokens, one per scope: an operator may refuse one scope and grant the other.
+pub(super) struct SimSwapTokenCache {
+    retrieve_date: TokenCache<CamaraError>,
+    check: TokenCache<CamaraError>,
+}
+
+impl SimSwapTokenCache {
+    pub fn new() -> Self {
+        SimSwapTokenCache { retrieve_date: TokenCache::new(), check: TokenCache::new() }
+    }
+
+    fn for_operation(&self, operation: SimSwapOperation, config: &SimSwapConfig) -> &TokenCache<CamaraError> {
+        match operation {
+            SimSwapOperation::Check if config.check_scope != config.retrieve_date_scope => &self.check,
+            SimSwapOperation::Check | SimSwapOperation::RetrieveDate => &self.retrieve_date,
+        }
+    }
+}
+
+impl Camara {
+    async fn sim_swap_access(
+        &self,
+        config: &SimSwapConfig,
+        operation: SimSwapOperation,
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimSwapAccess, CamaraError> {
+        let scope = config.scope(operation);
+        match &config.flow {
+            SimSwapFlow::ClientCredentials => {
+                let tokens = self.sim_swap_tokens.for_operation(operation, config);
+                let bearer = match tokens.cached(request.now) {
+                    Some(bearer) => bearer,
+                    None => Box::pin(self.renew_token(tokens, scope)).await?,
+                };
+                Ok(SimSwapAccess { bearer, identifies_number: false, is_cached: true })
+            }
+            // Boxed to keep the common future small.
+            SimSwapFlow::Ciba => {
+                let endpoints = self.authorization_server.endpoints(&self.client).await?;
+                let scope = self.user_scope(&[scope]);
+                let tokens = Box::pin(self.token_by_ciba(&scope, request, &endpoints)).await;
+                tokens.map(SimSwapAccess::for_number)
+            }
+            SimSwapFlow::JwtBearer { key, audience } => {
+                let endpoints = self.authorization_server.endpoints(&self.client).await?;
+                let scope = self.user_scope(&[scope]);
+                let tokens =
+                    Box::pin(self.token_by_assertion(&scope, request.number, key, *audience, &endpoints)).await;
+                tokens.map(SimSwapAccess::for_number)
+            }
+        }
+    }
+
+    async fn renew_token(&self, tokens: &TokenCache<CamaraError>, scope: &str) -> Result<HeaderValue, CamaraError> {
+        let token = tokens.get_or_fetch(&*self.client.clock, self.fetch_client_token(scope)).await;
+        token.map_err(|error| match error {
+            TokenError::FetchFailed(error) => error,
+            TokenError::SharedFetchFailed(error) => error.already_counted(),
+        })
+    }
+
+    /// Valid for all numbers. It has no user, so the scope `openid` does not apply.
+    async fn fetch_client_token(&self, scope: &str) -> Result<TokenResponse, CamaraError> {
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let scope = self.scope_with_purpose(&[scope]);
+        self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await
+    }
+
+    /// The assertion also authenticates the client.
+    async fn token_by_assertion(
+        &self,
+        scope: &str,
+        number: &Msisdn,
+        key: &SigningKey,
+        audience: Audience,
+        endpoints: &Endpoints,
+    ) -> Result<TokenResponse, CamaraError> {
+        let now = self.now();
+        let claims = json!({
+            "iss": self.config.client_id,
+            "sub": format!("tel:{}", number.as_str()),
+            "aud": match audience {
+                Audience::Endpoint => endpoints.token.as_str(),
+                Audience::Issuer => &endpoints.issuer,
+            },
+            "iat": now,
+            "exp": now + ASSERTION_LIFETIME_SECS,
+            "jti": self.random_jti(),
+            "scope": scope,
+        });
+        let assertion = key.sign("JWT", &claims).ok_or(CamaraError::new(Stage::Token, ErrorCause::Internal))?;
+        let fields = [("grant_type", JWT_BEARER_GRANT_TYPE), ("assertion", &*assertion)];
+        let form = Serializer::new(String::new()).extend_pairs(fields).finish();
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM_CONTENT_TYPE))]);
+        let response =
+            self.client.send_once(Stage::Token, Method::POST, &endpoints.token, headers, form.into_bytes()).await?;
+        parse_tokens(&response.body)
+    }
+}
+
+const CIBA_GRANT_TYPE: &str = "urn:openid:params:grant-type:ciba";
+/// Used if the operator sends no interval.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Lower bound for the operator's interval.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Added to the interval after `slow_down`.
+const SLOW_DOWN_INCREMENT: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+struct BackchannelResponse {
+    auth_req_id: String,
+    #[serde(default, deserialize_with = "deserialize_seconds")]
+    interval: Option<i64>,
+}
+
+impl Camara {
+    async fn token_by_ciba(
+        &self,
+        scope: &str,
+        request: SimSwapRequest<'_>,
+        endpoints: &Endpoints,
+    ) -> Result<TokenResponse, CamaraError> {
+        let started = self.start_ciba(scope, request.number, endpoints).await?;
+        let mut poll_interval = PollInterval::new(started.interval);
+        loop {
+            let fields = [("grant_type", CIBA_GRANT_TYPE), ("auth_req_id", &*started.auth_req_id)];
+            match self.request_token(&fields, endpoints).await {
+                Ok(tokens) => return Ok(tokens),
+                Err(error) => {
+                    let remaining = request.deadline.saturating_duration_since(Instant::now());
+                    let delay = poll_interval.next_delay(error.cause(), remaining).ok_or(error)?;
+                    sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    async fn start_ciba(
+        &self,
+        scope: &str,
+        number: &Msisdn,
+        endpoints: &Endpoints,
+    ) -> Result<BackchannelResponse, CamaraError> {
+        let stage = Stage::Backchannel;
+        let url = endpoints
+            .backchannel
+            .as_ref()
+            .ok_or(CamaraError::invalid_response(stage, InvalidResponse::NoBackchannel))?;
+        let hint = match self.config.login_hint {
+            LoginHint::E164 => number.as_str().to_owned(),
+            LoginHint::None | LoginHint::Tel | LoginHint::IpPort => format!("tel:{}", number.as_str()),
+        };
+        let fields = [("scope", scope), ("login_hint", &hint)];
+        let (headers, form) = self.authenticated_form(stage, url, endpoints, &fields)?;
+        let response = self.client.send_once(stage, Method::POST, url, headers, form).await?;
+        let started: BackchannelResponse = serde_json::from_slice(&response.body)
+            .map_err(|_| CamaraError::invalid_response(stage, InvalidResponse::Body))?;
+        if started.auth_req_id.is_empty() {
+            Err(CamaraError::invalid_response(stage, InvalidResponse::Body))
+        } else {
+            Ok(started)
+        }
+    }
+}
+
+/// Polling interval.
+struct PollInterval {
+    interval: Duration,
+}
+
+impl PollInterval {
+    fn new(seconds: Option<i64>) -> Self {
+        let requested = seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        PollInterval { interval: requested.unwrap_or(DEFAULT_POLL_INTERVAL).max(MIN_POLL_INTERVAL) }
+    }
+
+    /// Delay before the next poll. `None`: a final response, or no time left.
+    fn next_delay(&mut self, cause: ErrorCause<'_>, remaining: Duration) -> Option<Duration> {
+        match cause {
+            ErrorCause::OAuth("authorization_pending") => {}
+            ErrorCause::OAuth("slow_down") => self.interval = self.interval.saturating_add(SLOW_DOWN_INCREMENT),
+            _ => return None,
+        }
+        (self.interval < remaining).then_some(self.interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn period_is_rounded_up_to_hours() {
+        for (minutes, expected) in
+            [(60, 1), (61, 2), (119, 2), (120, 2), (10_080, 168), (144_000, 2_400), (144_001, 2_400), (540_000, 2_400)]
+        {
+            assert_eq!(full_hours(SimSwapPeriod::try_from(minutes).unwrap()), expected, "{minutes}");
+        }
+    }
+
+    #[test]
+    fn earliest_sim_change_is_1991() {
+        assert_eq!(EARLIEST_SIM_CHANGE.to_string(), "1991-01-01T00:00:00Z");
+    }
+
+    const PENDING: ErrorCause<'_> = ErrorCause::OAuth("authorization_pending");
+    const SLOW_DOWN: ErrorCause<'_> = ErrorCause::OAuth("slow_down");
+
+    #[test]
+    fn poll_interval_follows_the_operator() {
+        // Interval, errors received, seconds left, and the expected delay after the last error.
+        for (interval, causes, remaining, expected) in [
+            (None, &[PENDING][..], 60, Some(5_000)),
+            (Some(2), &[PENDING], 60, Some(2_000)),
+            (Some(2), &[PENDING, PENDING], 60, Some(2_000)),
+            (Some(0), &[PENDING], 60, Some(200)),
+            (Some(-1), &[PENDING], 60, Some(5_000)),
+            (Some(2), &[SLOW_DOWN], 60, Some(7_000)),
+            (Some(2), &[SLOW_DOWN, PENDING], 60, Some(7_000)),
+            (Some(2), &[SLOW_DOWN, SLOW_DOWN], 60, Some(12_000)),
+            (None, &[PENDING], 5, None),
+            (Some(2), &[SLOW_DOWN], 7, None),
+            (Some(i64::MAX), &[SLOW_DOWN], 60, None),
+            (Some(1), &[ErrorCause::OAuth("expired_token")], 60, None),
+            (Some(1), &[ErrorCause::OAuth("access_denied")], 60, None),
+            (Some(1), &[ErrorCause::Status(503)], 60, None),
+        ] {
+            let mut poll_interval = PollInterval::new(interval);
+            let mut delay = None;
+            for cause in causes {
+                delay = poll_interval.next_delay(*cause, Duration::from_secs(remaining));
+            }
+            assert_eq!(delay, expected.map(Duration::from_millis), "{interval:?} {causes:?} {remaining}");
+        }
+    }
+}

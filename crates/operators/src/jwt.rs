@@ -1,0 +1,148 @@
+//! JSON Web Tokens (RFC 7519): signing, and verification of operators' tokens.
+
+pub use jsonwebtoken::Algorithm;
+use jsonwebtoken::{
+    DecodingKey, EncodingKey, Header, Validation, crypto, decode, decode_header, encode,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use tokio_rustls::rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+
+/// Algorithms of our signatures and of operators' ID tokens.
+pub const SIGNING_ALGORITHMS: [Algorithm; 4] = [Algorithm::ES256, Algorithm::RS256, Algorithm::PS256, Algorithm::EdDSA];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SigningKeyError {
+    #[error("the signing key must be PKCS#8 in PEM (`BEGIN PRIVATE KEY`)")]
+    NotPkcs8,
+    #[error("the signing key type does not match its algorithm")]
+    WrongKeyType,
+}
+
+/// Key for client assertions and request objects.
+#[derive(Clone, derive_more::Debug)]
+#[debug("SigningKey({algorithm:?}, {id})")]
+pub struct SigningKey {
+    id: String,
+    algorithm: Algorithm,
+    key: EncodingKey,
+}
+
+impl SigningKey {
+    /// `id` is the `kid` of the public key registered with the operator.
+    pub fn from_pem(pem: &[u8], algorithm: Algorithm, id: impl Into<String>) -> Result<Self, SigningKeyError> {
+        PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_| SigningKeyError::NotPkcs8)?;
+        let key = match algorithm {
+            Algorithm::ES256 => EncodingKey::from_ec_pem(pem),
+            Algorithm::RS256 | Algorithm::PS256 => EncodingKey::from_rsa_pem(pem),
+            Algorithm::EdDSA => EncodingKey::from_ed_pem(pem),
+            _ => return Err(SigningKeyError::WrongKeyType),
+        };
+        // Signing once also rejects keys of another curve.
+        let key = key.and_then(|key| crypto::sign(b"", &key, algorithm).map(|_| key));
+        Ok(SigningKey { id: id.into(), algorithm, key: key.map_err(|_| SigningKeyError::WrongKeyType)? })
+    }
+
+    /// Signs the claims; `kind` is the `typ` header. `None`: the cryptographic library failed.
+    pub fn sign(&self, kind: &str, claims: &Value) -> Option<String> {
+        let mut header = Header::new(self.algorithm);
+        header.kid = Some(self.id.clone());
+        header.typ = Some(kind.to_owned());
+        encode(&header, claims, &self.key).ok()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JwtError {
+    #[error("malformed token, or unsupported signature algorithm")]
+    Malformed,
+    #[error("unknown signing key")]
+    UnknownKey,
+    #[error("invalid signature")]
+    InvalidSignature,
+}
+
+/// An operator's public keys (JWKS, RFC 7517).
+#[derive(Clone, Debug)]
+pub struct KeySet(Vec<Jwk>);
+
+#[derive(Deserialize)]
+struct JwksDocument {
+    keys: Vec<Value>,
+}
+
+impl KeySet {
+    pub fn parse(jwks: &[u8]) -> Option<Self> {
+        let document: JwksDocument = serde_json::from_slice(jwks).ok()?;
+        // A malformed key does not invalidate the others.
+        Some(KeySet(document.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect()))
+    }
+
+    /// Returns the claims of a token that one of these keys signed. The caller checks the claims.
+    pub fn verify(&self, token: &str) -> Result<Map<String, Value>, JwtError> {
+        let header = decode_header(token).map_err(|_| JwtError::Malformed)?;
+        let mut candidates = self.0.iter().filter(|key| may_verify(key, &header)).peekable();
+        if candidates.peek().is_none() {
+            return Err(JwtError::UnknownKey);
+        }
+        let verify = |key| verify_signature(token, &DecodingKey::from_jwk(key).ok()?, &[header.alg]);
+        candidates.find_map(verify).ok_or(JwtError::InvalidSignature)
+    }
+}
+
+/// Whether a token with this header may be signed by this key. Without a `kid`, any key may match.
+fn may_verify(Jwk { common, algorithm }: &Jwk, header: &Header) -> bool {
+    let type_matches = match (algorithm, header.alg) {
+        (AlgorithmParameters::EllipticCurve(key), Algorithm::ES256) => key.curve == EllipticCurve::P256,
+        (AlgorithmParameters::RSA(_), Algorithm::RS256 | Algorithm::PS256) => true,
+        (AlgorithmParameters::OctetKeyPair(key), Algorithm::EdDSA) => key.curve == EllipticCurve::Ed25519,
+        _ => false,
+    };
+    type_matches
+        && matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+        && common.key_algorithm.is_none_or(|permitted| permitted == KeyAlgorithm::from(header.alg))
+        && (header.kid.is_none() || common.key_id == header.kid)
+}
+
+/// Returns the claims, which are not validated: callers have their own clock. `None`: malformed, or not signed with the
+/// key by one of the algorithms.
+pub fn verify_signature<T: DeserializeOwned>(token: &str, key: &DecodingKey, algorithms: &[Algorithm]) -> Option<T> {
+    let mut validation = Validation::new(*algorithms.first()?);
+    validation.algorithms = algorithms.to_vec();
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let token = decode(token, key, &validation).ok()?;
+    // No critical extensions are supported.
+    token.header.crit.is_none().then_some(token.claims)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ONE_KEY: &[u8] =
+        br#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+    proptest! {
+        #[test]
+        fn arbitrary_tokens_are_rejected(
+            set in ".{0,200}",
+            token in ".{0,200}",
+            claims in "[A-Za-z0-9_-]{0,50}",
+            signature in "[A-Za-z0-9_.-]{0,100}",
+        ) {
+            let _ = KeySet::parse(set.as_bytes());
+            let keys = KeySet::parse(ONE_KEY).unwrap();
+            prop_assert_eq!(keys.0.len(), 1);
+            // The header is `{"alg":"EdDSA"}`.
+            let token_eddsa = format!("eyJhbGciOiJFZERTQSJ9.{claims}.{signature}");
+            for token in [token, token_eddsa] {
+                prop_assert!(keys.verify(&token).is_err());
+            }
+        }
+    }
+}

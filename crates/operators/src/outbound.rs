@@ -1,0 +1,144 @@
+//! The only HTTP client for URLs that API clients supply (callbacks).
+//!
+//! The address guard checks every resolved address before each connect: a name that was public when it was stored may
+//! resolve into our network today. Pooled connections have passed this check.
+//!
+//! The status alone decides the outcome. The body is for the delivery log: a body that is too long or too slow is cut
+//! off and does not fail the request. Redirects, content encodings and proxies are not supported.
+//!
+//! The request is sent exactly as signed: the target unchanged, and `host` with its port unless it is the default.
+
+use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header::HOST};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use ringtrue_domain::web_url::AddressPolicy;
+use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
+use tokio::time::{Instant, timeout_at};
+
+pub use crate::client::{CertificateClock, Resolver, TlsConfigError};
+use crate::client::{
+    ConnectionPool, MAX_IDLE_PER_ORIGIN, SystemResolver, classify_error, connection_pool,
+    connector::{AddressGuard, ConnectionUsage, Connector, ConnectorSettings, tls_client_config},
+    yield_for_connection_return,
+};
+
+/// Maximum number of body bytes read. A connection is reusable only if its body was read completely.
+const MAX_BODY_READ_BYTES: usize = 64 * 1_024;
+/// Maximum number of body bytes kept for the log.
+const MAX_BODY_KEPT_BYTES: usize = 4 * 1_024;
+
+#[derive(Clone, Debug)]
+pub struct OutboundSettings {
+    pub addresses: AddressPolicy,
+    /// Certificates (PEM) trusted in addition to the system's.
+    pub extra_roots: Option<PathBuf>,
+    pub certificate_clock: CertificateClock,
+    /// Includes the TLS handshake.
+    pub connect_timeout: Duration,
+    pub total_timeout: Duration,
+}
+
+impl Default for OutboundSettings {
+    fn default() -> Self {
+        OutboundSettings {
+            addresses: AddressPolicy::default(),
+            extra_roots: None,
+            certificate_clock: CertificateClock::default(),
+            connect_timeout: Duration::from_secs(5),
+            total_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Outbound {
+    pool: ConnectionPool,
+    /// Opens a connection for every request.
+    unpooled: ConnectionPool,
+    total_timeout: Duration,
+}
+
+impl Outbound {
+    pub fn new(settings: OutboundSettings) -> Result<Self, TlsConfigError> {
+        Outbound::with_resolver(settings, Arc::new(SystemResolver::default()))
+    }
+
+    pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
+        let OutboundSettings { addresses, extra_roots, certificate_clock, connect_timeout, total_timeout } = settings;
+        let tls = tls_client_config(extra_roots.as_deref(), None, &certificate_clock)?.into();
+        let guard = Some(AddressGuard::new(addresses));
+        let connector = Connector::from(ConnectorSettings { resolver, guard, tls, connect_timeout });
+        let unpooled = connection_pool(connector.clone(), 0);
+        Ok(Outbound { pool: connection_pool(connector, MAX_IDLE_PER_ORIGIN), unpooled, total_timeout })
+    }
+
+    async fn send(&self, request: &OutboundRequest) -> Result<Response<Incoming>, TransportError> {
+        let mut response = self.pool.request(build_request(request)?).await;
+        // The peer may close a pooled connection at any time; then the request goes out once on a new one.
+        if response.as_ref().is_err_and(is_stale_connection) {
+            response = self.unpooled.request(build_request(request)?).await;
+        }
+        response.map_err(|error| classify_error(&error))
+    }
+}
+
+#[async_trait]
+impl Transport for Outbound {
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
+        let deadline = Instant::now() + self.total_timeout;
+        let response = timeout_at(deadline, self.send(&request)).await.unwrap_or(Err(TransportError::Timeout))?;
+        if let Some(usage) = response.extensions().get::<ConnectionUsage>() {
+            usage.mark_used();
+        }
+        let (head, body) = response.into_parts();
+        let mut kept = Vec::new();
+        let _ = timeout_at(deadline, read_body(body, &mut kept)).await;
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        Ok(OutboundResponse { status: head.status.as_u16(), headers, body: kept })
+    }
+}
+
+/// Builds the request; headers keep their order.
+fn build_request(outgoing: &OutboundRequest) -> Result<Request<Full<Bytes>>, TransportError> {
+    // Validated callback URLs have a valid target and authority.
+    let build = || -> Result<_, http::Error> {
+        let mut request =
+            Request::post(outgoing.url.as_str()).header(HOST, HeaderValue::try_from(outgoing.url.authority())?);
+        for (name, value) in &outgoing.headers {
+            request = request.header(*name, HeaderValue::try_from(value)?);
+        }
+        request.body(Full::new(Bytes::from(outgoing.body.clone())))
+    };
+    build().map_err(|_| TransportError::Protocol)
+}
+
+/// Reads a body up to the limits.
+async fn read_body(mut body: Incoming, kept: &mut Vec<u8>) {
+    let mut read = 0;
+    while read <= MAX_BODY_READ_BYTES {
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                let Ok(data) = frame.into_data() else { continue };
+                read += data.len();
+                kept.extend_from_slice(&data[..data.len().min(MAX_BODY_KEPT_BYTES - kept.len())]);
+            }
+            None => return yield_for_connection_return().await,
+            Some(Err(_)) => return,
+        }
+    }
+}
+
+/// Whether the peer closed a pooled connection before it responded.
+fn is_stale_connection(error: &legacy::Error) -> bool {
+    let was_closed = error.source().and_then(|source| source.downcast_ref::<hyper::Error>()).is_some_and(|error| {
+        let is_io = error.source().is_some_and(<dyn Error>::is::<io::Error>);
+        error.is_canceled() || error.is_closed() || error.is_incomplete_message() || is_io
+    });
+    was_closed && error.connect_info().is_some_and(ConnectionUsage::was_used)
+}

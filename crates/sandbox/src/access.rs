@@ -1,0 +1,369 @@
+//! Operator access of sandbox projects: the networks, receivers and connectors of the simulated operator.
+//!
+//! Every number and address is simulated. The last two digits of a number select its behaviour: some suffixes are
+//! special, other even numbers match and odd ones do not. Documentation addresses select the location of a device.
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+use ringtrue_domain::{
+    eligibility::{EligibilityGate, PRODUCTS},
+    lifecycle::{ErrorCode, NumberHash},
+    network::NetworkId,
+    phone::{Msisdn, NumberTail},
+    product::Product,
+    reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
+    tenancy::{Mode, Project},
+};
+use ringtrue_engine::{
+    checks::CreateError,
+    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
+    networks::NetworkInfo,
+    operator_access::{DeviceVisit, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute},
+    ports::{SilentConnector, SimSwapConnector},
+};
+
+/// Network of the simulated operator: the test network of ITU-T E.212.
+pub const NETWORK_ID: &str = "00101";
+/// Receivers of the simulated operator.
+pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
+/// Number of the SIM in a simulated device by default.
+pub const DEFAULT_SIM: &str = "+99000000010";
+
+/// Behaviour of a simulated number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberScript {
+    /// 99: the operator fails.
+    OperatorFault,
+    /// 98: the operator never responds.
+    Silence,
+    /// 97: the operator supports no product.
+    NothingSupported,
+    /// 96: like an even number, without Secure SNA.
+    NoSecureSna,
+    /// 95: the operator times out. Reverse SMS, which makes no operator request, treats it as an odd number.
+    OperatorTimeout,
+    /// 94: the number is unassigned.
+    NoSubscriber,
+    /// 93: all lookup sources fail.
+    LookupDown,
+    Even,
+    Odd,
+}
+
+impl NumberScript {
+    pub fn of(tail: NumberTail) -> Self {
+        match tail.value() {
+            99 => NumberScript::OperatorFault,
+            98 => NumberScript::Silence,
+            97 => NumberScript::NothingSupported,
+            96 => NumberScript::NoSecureSna,
+            95 => NumberScript::OperatorTimeout,
+            94 => NumberScript::NoSubscriber,
+            93 => NumberScript::LookupDown,
+            even if even % 2 == 0 => NumberScript::Even,
+            _ => NumberScript::Odd,
+        }
+    }
+}
+
+/// Behaviour of the documentation address ranges (RFC 5737).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddressScript {
+    /// `203.0.113.0/25`
+    Mobile,
+    /// `203.0.113.128/25`
+    MobileWithoutProducts,
+    /// `198.51.100.0/24`
+    NotMobile,
+    /// `192.0.2.0/24`
+    Unknown,
+}
+
+impl AddressScript {
+    /// `None`: not a documentation address.
+    fn of(address: IpAddr) -> Option<Self> {
+        let IpAddr::V4(address) = address.to_canonical() else { return None };
+        match address.octets() {
+            [203, 0, 113, last] if last < 128 => Some(AddressScript::Mobile),
+            [203, 0, 113, _] => Some(AddressScript::MobileWithoutProducts),
+            [198, 51, 100, _] => Some(AddressScript::NotMobile),
+            [192, 0, 2, _] => Some(AddressScript::Unknown),
+            _ => None,
+        }
+    }
+}
+
+/// The simulated operator, as sandbox projects reach it. Without connectors, only Reverse SMS and Eligibility work.
+#[derive(Debug, Default)]
+pub struct SandboxAccess {
+    silent_connector: ArcSwapOption<Arc<dyn SilentConnector>>,
+    sim_swap_connector: ArcSwapOption<Arc<dyn SimSwapConnector>>,
+    next_receiver: AtomicUsize,
+}
+
+impl SandboxAccess {
+    pub fn set_silent_connector(&self, connector: Arc<dyn SilentConnector>) {
+        self.silent_connector.store(Some(Arc::new(connector)));
+    }
+
+    pub fn set_sim_swap_connector(&self, connector: Arc<dyn SimSwapConnector>) {
+        self.sim_swap_connector.store(Some(Arc::new(connector)));
+    }
+}
+
+#[async_trait]
+impl OperatorAccess for SandboxAccess {
+    /// Simulated numbers have no owner to protect.
+    fn number_limit(&self) -> Option<NumberLimit> {
+        None
+    }
+
+    async fn sms_route(&self, _: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError> {
+        require_support(number, Product::ReverseSms)?;
+        let receiver = RECEIVERS[self.next_receiver.fetch_add(1, Ordering::Relaxed) % RECEIVERS.len()];
+        Ok(SmsRoute { network: network().id.clone(), receiver: Msisdn::parse(receiver, Mode::Sandbox)? })
+    }
+
+    fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender> {
+        let Some(claimed) = check.claimed else { return Some(sender) };
+        match (NumberScript::of(claimed.tail), sender) {
+            (NumberScript::Silence, _) => None,
+            (NumberScript::OperatorFault, _) => Some(HashedSender::Unattributed),
+            (NumberScript::Odd | NumberScript::OperatorTimeout, HashedSender::Number(_)) => {
+                let other_number = NumberHash(claimed.hash.0.map(|byte| !byte));
+                Some(HashedSender::Number(other_number))
+            }
+            _ => Some(sender),
+        }
+    }
+
+    async fn sim_swap_route(&self, _: &Project, number: &Msisdn) -> Result<SimSwapRoute, CreateError> {
+        require_support(number, Product::SimSwap)?;
+        let connector = self.sim_swap_connector.load_full().ok_or(CreateError::MnoNotSupported)?;
+        Ok(SimSwapRoute { network: network().id.clone(), connector: Arc::clone(&connector) })
+    }
+
+    async fn silent_network(&self, _: &Project, product: Product, number: &Msisdn) -> Result<NetworkId, CreateError> {
+        require_support(number, product)?;
+        Ok(network().id.clone())
+    }
+
+    /// Devices may use any address. An announced documentation address simulates the location; any other announced
+    /// address must equal the device's.
+    fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
+        let sim = visit.sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose();
+        let sim = sim.map_err(SilentRouteError::InvalidSim)?;
+        if let Some(announced) = visit.announced_ip {
+            match AddressScript::of(announced) {
+                Some(AddressScript::Mobile) => {}
+                Some(AddressScript::NotMobile) => return Err(ErrorCode::NotMobileIp.into()),
+                Some(AddressScript::MobileWithoutProducts | AddressScript::Unknown) => {
+                    return Err(ErrorCode::MnoNotSupported.into());
+                }
+                None if announced.to_canonical() == visit.device_ip.to_canonical() => {}
+                None => return Err(ErrorCode::IpMismatch.into()),
+            }
+        }
+        let connector = self.silent_connector.load_full().ok_or(ErrorCode::MnoRedirectUnsupported)?;
+        let simulated_sim = sim.or_else(|| visit.number.cloned());
+        Ok(SilentRoute { network: network().id.clone(), connector: Arc::clone(&connector), simulated_sim })
+    }
+
+    fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
+        let connector = self.silent_connector.load_full()?;
+        (connector.name() == name).then(|| Arc::clone(&*connector))
+    }
+
+    fn may_be_same_device(&self, _: IpAddr, _: IpAddr, _: Option<IpAddr>) -> bool {
+        true
+    }
+
+    fn supports_reverse_sms(&self, project: &Project, _: &NetworkId) -> bool {
+        project.products.contains(&Product::ReverseSms)
+    }
+
+    async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        let number = Msisdn::parse(text, Mode::Sandbox)?;
+        Ok(limit_to_project(products_of_number(&number)?, project))
+    }
+
+    fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError> {
+        Ok(limit_to_project(products_of_address(address)?, project))
+    }
+
+    async fn explain_eligibility(
+        &self,
+        project: Option<&Project>,
+        subject: &EligibilitySubject,
+    ) -> EligibilityExplanation {
+        let supported = match subject {
+            EligibilitySubject::Number(number) => products_of_number(number),
+            EligibilitySubject::Address(address) => products_of_address(*address),
+        };
+        let supported = match supported {
+            Ok(supported) => supported,
+            Err(problem) => return EligibilityExplanation::failed(problem.to_string()),
+        };
+        // Every network is allowed.
+        let evaluate = |product| {
+            if project.is_some_and(|project| !project.products.contains(&product)) {
+                Err(EligibilityGate::Authorisation)
+            } else if supported.contains(&product) {
+                Ok(())
+            } else {
+                Err(EligibilityGate::ProductSupport)
+            }
+        };
+        EligibilityExplanation {
+            source_results: vec![],
+            network: Ok(network()),
+            note: None,
+            gates: PRODUCTS.into_iter().map(|product| (product, evaluate(product))).collect(),
+        }
+    }
+}
+
+fn network() -> Arc<NetworkInfo> {
+    static NETWORK: LazyLock<Arc<NetworkInfo>> = LazyLock::new(|| {
+        Arc::new(NetworkInfo {
+            #[expect(clippy::expect_used, reason = "the constant is a valid network id")]
+            id: NETWORK_ID.parse().expect("a network id"),
+            name: "Simulated operator".to_owned(),
+            aliases: vec![],
+            country: "ZZ".to_owned(),
+            dialing_code: "990".to_owned(),
+        })
+    });
+    Arc::clone(&NETWORK)
+}
+
+/// Products that the operator supports for a number.
+fn products_of_number(number: &Msisdn) -> Result<Vec<Product>, EligibilityError> {
+    match NumberScript::of(number.tail()) {
+        NumberScript::NoSubscriber => Err(EligibilityError::NoSubscriber),
+        NumberScript::LookupDown => Err(EligibilityError::LookupUnavailable),
+        NumberScript::NothingSupported => Ok(vec![]),
+        NumberScript::NoSecureSna => {
+            Ok(PRODUCTS.into_iter().filter(|product| *product != Product::SecureSna).collect())
+        }
+        NumberScript::OperatorFault
+        | NumberScript::Silence
+        | NumberScript::OperatorTimeout
+        | NumberScript::Even
+        | NumberScript::Odd => Ok(PRODUCTS.to_vec()),
+    }
+}
+
+/// Products that the operator supports at an address.
+fn products_of_address(address: IpAddr) -> Result<Vec<Product>, EligibilityError> {
+    match AddressScript::of(address) {
+        Some(AddressScript::Mobile) => Ok(PRODUCTS.to_vec()),
+        Some(AddressScript::MobileWithoutProducts) => Ok(vec![]),
+        Some(AddressScript::NotMobile) => Err(EligibilityError::NotMobile),
+        Some(AddressScript::Unknown) | None => Err(EligibilityError::NoNetwork),
+    }
+}
+
+/// Fails unless the operator supports the product for the number.
+fn require_support(number: &Msisdn, product: Product) -> Result<(), CreateError> {
+    match products_of_number(number) {
+        Ok(supported) if supported.contains(&product) => Ok(()),
+        Ok(supported) if supported.contains(&Product::ReverseSms) => Err(CreateError::OnlyReverseSms),
+        Err(EligibilityError::LookupUnavailable) => Err(CreateError::LookupUnavailable),
+        Ok(_) | Err(_) => Err(CreateError::MnoNotSupported),
+    }
+}
+
+fn limit_to_project(supported: Vec<Product>, project: &Project) -> Eligibility {
+    let products = supported.into_iter().filter(|product| project.products.contains(product)).collect();
+    Eligibility { network: ServingNetwork::Configured(network()), products }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use ringtrue_domain::{
+        lifecycle::{CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState},
+        reverse_sms::SenderMatch,
+        tenancy::ProjectId,
+    };
+
+    use super::*;
+
+    #[test]
+    fn last_digits_select_the_script() {
+        for (tail, script) in [
+            ("99", NumberScript::OperatorFault),
+            ("98", NumberScript::Silence),
+            ("97", NumberScript::NothingSupported),
+            ("96", NumberScript::NoSecureSna),
+            ("95", NumberScript::OperatorTimeout),
+            ("94", NumberScript::NoSubscriber),
+            ("93", NumberScript::LookupDown),
+            ("92", NumberScript::Even),
+            ("00", NumberScript::Even),
+            ("01", NumberScript::Odd),
+            ("91", NumberScript::Odd),
+        ] {
+            assert_eq!(NumberScript::of(tail.parse().unwrap()), script, "{tail}");
+        }
+    }
+
+    #[test]
+    fn sandbox_addresses_are_documentation_addresses() {
+        for (address, expected) in [
+            ("203.0.113.0", Some(AddressScript::Mobile)),
+            ("203.0.113.127", Some(AddressScript::Mobile)),
+            ("::ffff:203.0.113.128", Some(AddressScript::MobileWithoutProducts)),
+            ("198.51.100.9", Some(AddressScript::NotMobile)),
+            ("192.0.2.1", Some(AddressScript::Unknown)),
+            ("127.0.0.1", None),
+            ("2001:db8::1", None),
+        ] {
+            assert_eq!(AddressScript::of(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn sms_of_simulated_numbers_follow_their_script() {
+        const CLAIMED: NumberHash = NumberHash([1; 32]);
+        const OTHER: NumberHash = NumberHash([2; 32]);
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let check = |tail: &str| ReverseSmsCheck {
+            id: CheckId(uuid::Uuid::from_u128(1)),
+            project: ProjectId(uuid::Uuid::from_u128(2)),
+            product: Product::ReverseSms,
+            mode: Mode::Sandbox,
+            network: NETWORK_ID.parse().ok(),
+            claimed: Some(ClaimedNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
+            reference: None,
+            callback_url: None,
+            redirect_url: None,
+            created_at: at(0),
+            expires_at: at(300),
+            state: Lifecycle::Open(OpenState::Accepted),
+        };
+        for (tail, from, expected) in [
+            ("00", CLAIMED, Some((CheckStatus::Completed, Some(SenderMatch(true))))),
+            ("00", OTHER, Some((CheckStatus::Completed, Some(SenderMatch(false))))),
+            ("96", CLAIMED, Some((CheckStatus::Completed, Some(SenderMatch(true))))),
+            ("01", CLAIMED, Some((CheckStatus::Completed, Some(SenderMatch(false))))),
+            ("95", CLAIMED, Some((CheckStatus::Completed, Some(SenderMatch(false))))),
+            ("99", CLAIMED, Some((CheckStatus::Error, None))),
+            ("98", CLAIMED, None),
+        ] {
+            let check = check(tail);
+            let sender = SandboxAccess::default().sms_sender(&check, HashedSender::Number(from));
+            let concluded = sender.map(|sender| check.evaluate_sms(sender, at(10)).unwrap().into_check());
+            assert_eq!(concluded.map(|check| (check.status(), check.verdict().copied())), expected, "{tail}");
+        }
+    }
+}

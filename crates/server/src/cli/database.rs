@@ -1,0 +1,144 @@
+//! `ringtrue migrate`, `keys`, `erase` and `restored`: maintenance of the configured database.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use ringtrue_client::printer::{self, Output, Record};
+use ringtrue_domain::{phone::Msisdn, tenancy::Mode, timestamp};
+use ringtrue_engine::{
+    keys::{self, KeyRotation, KeySummary},
+    ports::{Clock, KeyPurpose, SystemClock, SystemEntropy},
+};
+use serde_json::{Value, json};
+
+use super::{
+    arguments::{EraseArguments, KeysAction, RestoredArguments},
+    context::{CommandContext, database_clock, open_keys, open_store},
+    error::CliError,
+};
+use crate::config::read_master_key;
+
+const KEY_COLUMNS: [&str; 7] = ["key_id", "purpose", "state", "published_at", "active_from", "retires_at", "gone_at"];
+
+pub(super) async fn migrate(context: &CommandContext) -> Result<(), CliError> {
+    let url = context.config()?.store.url;
+    let applied = ringtrue_store::migrate(&url, SystemClock.now())
+        .await
+        .map_err(|error| CliError::Migrate { url: url.to_string(), error })?;
+    match (context.printer.output, applied.as_slice()) {
+        (Output::Table, []) => printer::print_text(&format!("{url} is up to date."))?,
+        (Output::Table, names) => {
+            printer::print_text(&format!("{url} is now up to date. Applied: {}.", names.join(", ")))?;
+        }
+        (_, names) => context.printer.print_record(vec![("applied", json!(names))])?,
+    }
+    Ok(())
+}
+
+/// Erases the stored data of a phone number.
+pub(super) async fn erase(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
+    // The error must not echo the number: it may be a mistyped real one.
+    let number = Msisdn::parse(&arguments.number.read()?, Mode::Sandbox).map_err(|error| {
+        CliError::with_hint(
+            format!("not a number in E.164 format: {error}"),
+            "Use the country code and digits only, such as +447700900123.",
+        )
+    })?;
+    let (erased, event) = context.with_engine(async |engine| Ok(engine.node.erase_number(&number).await?)).await?;
+    context.printer.print_record(vec![
+        ("erased_at", json!(timestamp::format(event.at))),
+        ("audit_event_id", json!(event.id.to_string())),
+        ("number", json!(format!("…{}", number.tail()))),
+        ("checks", json!(erased.checks)),
+        ("callbacks", json!(erased.callbacks)),
+        ("attempts", json!(erased.attempts)),
+        ("open_checks", json!(erased.deferred.map_or(0, |left| left.checks))),
+        ("open_until", json!(erased.deferred.map(|left| timestamp::format(left.until)))),
+    ])?;
+    if let Some(left) = erased.deferred {
+        let (number, until) = (left.checks, timestamp::format(left.until));
+        printer::print_note(&format!(
+            "Open checks of this number: {number}. The last one concludes by {until}; a running server erases each \
+             check within about a minute of its conclusion."
+        ));
+    }
+    Ok(())
+}
+
+/// Invalidates the sessions, tokens and callbacks that a restored backup has revived.
+pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
+    let config = context.config()?;
+    if arguments.reset_clock {
+        open_store(&config).await?.reset_latest_time().await?;
+    }
+    let restored =
+        context.with_engine_for(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
+    context.printer.print_record(vec![
+        ("restored_at", json!(timestamp::format(restored.event.at))),
+        ("audit_event_id", json!(restored.event.id.to_string())),
+        ("callbacks_given_up", json!(restored.callbacks)),
+        ("checks_expired", json!(restored.checks)),
+        ("sessions_ended", json!(restored.sessions)),
+    ])?;
+    printer::print_note(
+        "All access tokens, console sessions and links are revoked. Credentials, members and settings are those of the \
+         backup: repeat any deletions and changes made since.",
+    );
+    Ok(())
+}
+
+pub(super) async fn keys(context: &CommandContext, action: KeysAction) -> Result<(), CliError> {
+    match action {
+        KeysAction::List => list_keys(context).await,
+        KeysAction::Rotate { purpose, emergency } => rotate_key(context, purpose, emergency).await,
+        KeysAction::Rewrap { new_master_key_file } => rewrap_keys(context, &new_master_key_file).await,
+    }
+}
+
+async fn list_keys(context: &CommandContext) -> Result<(), CliError> {
+    let store = open_store(&context.config()?).await?;
+    let keys = keys::list_key_summaries(&*store, &database_clock(&*store).await?).await?;
+    Ok(context.printer.print_list(&KEY_COLUMNS, keys.iter().map(key_record).collect())?)
+}
+
+async fn rotate_key(context: &CommandContext, purpose: KeyPurpose, emergency: bool) -> Result<(), CliError> {
+    let config = context.config()?;
+    let master = context.master_key(&config)?;
+    let store = open_store(&config).await?;
+    open_keys(&*store, &master).await?;
+    let rotation = KeyRotation::by_operator(purpose, emergency);
+    let clock = database_clock(&*store).await?;
+    let successor = keys::rotate_key(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
+    Ok(context.printer.print_record(key_record(&successor))?)
+}
+
+async fn rewrap_keys(context: &CommandContext, new_master_key_file: &Path) -> Result<(), CliError> {
+    let config = context.config()?;
+    let old = context.master_key(&config)?;
+    let new = read_master_key(new_master_key_file)?;
+    let store = open_store(&config).await?;
+    open_keys(&*store, &old).await?;
+    let clock = database_clock(&*store).await?;
+    let keys = keys::rewrap_keys(&old, &new, &*store, &clock, &SystemEntropy::default()).await?;
+    context.printer.print_record(vec![("keys", json!(keys))])?;
+    printer::print_note(
+        "The keys are sealed with the new master key. Replace the old one and restart every server; until then, \
+         running servers keep working but cannot rotate keys.",
+    );
+    Ok(())
+}
+
+fn key_record(key: &KeySummary) -> Record {
+    let instant = |at: Timestamp| json!(timestamp::format(at));
+    let instant_or_null = |at: Option<Timestamp>| at.map_or(Value::Null, instant);
+    let values = [
+        json!(key.id.0.to_string()),
+        json!(key.purpose.as_str()),
+        json!(key.state.as_str()),
+        instant(key.schedule.published_at),
+        instant(key.schedule.active_from),
+        instant_or_null(key.schedule.retires_at),
+        instant_or_null(key.schedule.gone_at),
+    ];
+    KEY_COLUMNS.into_iter().zip(values).collect()
+}

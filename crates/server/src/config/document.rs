@@ -1,0 +1,456 @@
+//! Settings by key with their origin: defaults, overridden by a file, overridden by the environment.
+//!
+//! The embedded defaults contain every key, so they are also the list of known keys. Only named sections have other
+//! keys: `networks.23410.name` is the member `name` of the section `networks.23410`.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fmt::{self, Display},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use toml::{Table, Value, de::DeTable};
+use zeroize::Zeroizing;
+
+use super::{
+    ChangedSetting, Environment,
+    environment::{RESERVED_VARIABLES, read_private_file},
+    format::{self, Format},
+};
+
+/// Printed by `ringtrue config default`.
+pub const DEFAULTS: &str = include_str!("default.toml");
+
+/// Groups of sections with user-defined names.
+pub(super) const NAMED_GROUPS: [&str; 4] = ["networks", COUNTRIES, "connectors", "number_sources"];
+/// The names in this group have values instead of members.
+pub(super) const COUNTRIES: &str = "receivers.countries";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{}:{line}: invalid TOML: {error}", path.display())]
+    Syntax { path: PathBuf, line: usize, error: String },
+    #[error("{key} ({origin}): unknown key{}", hint(suggestion.as_deref()))]
+    UnknownKey { key: String, origin: Origin, suggestion: Option<String> },
+    #[error("{name}: no setting for this environment variable{}", hint(suggestion.as_deref()))]
+    UnknownVariable { name: String, suggestion: Option<String> },
+    #[error("{name}: the value of this environment variable is not UTF-8")]
+    NotText { name: String },
+    #[error("{key} ({origin}): found {found}; allowed: {allowed}")]
+    Invalid { key: String, origin: Origin, found: String, allowed: String },
+}
+
+fn hint(suggestion: Option<&str>) -> String {
+    suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    /// Set by `ringtrue dev`.
+    Development,
+    File {
+        path: Arc<Path>,
+        line: usize,
+    },
+    Variable(String),
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::Development => f.write_str("ringtrue dev"),
+            Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::Variable(name) => write!(f, "environment variable {name}"),
+        }
+    }
+}
+
+pub(super) struct ConfigDocument<'e> {
+    /// Values and tables by dotted key.
+    entries: BTreeMap<String, Entry>,
+    pub environment: &'e Environment,
+}
+
+struct Entry {
+    value: Value,
+    origin: Origin,
+}
+
+enum KeyKind {
+    Setting,
+    Section,
+    Unknown,
+}
+
+impl<'e> ConfigDocument<'e> {
+    pub(super) fn defaults(environment: &'e Environment) -> Result<Self, ConfigError> {
+        let mut document = ConfigDocument { entries: BTreeMap::new(), environment };
+        for (key, _, value) in parse_toml(DEFAULTS, Path::new("default.toml"))? {
+            document.set(key, value, Origin::Default);
+        }
+        for group in NAMED_GROUPS {
+            document.set(group, Table::new(), Origin::Default);
+        }
+        Ok(document)
+    }
+
+    pub(super) fn set(&mut self, key: impl Into<String>, value: impl Into<Value>, origin: Origin) {
+        self.entries.insert(key.into(), Entry { value: value.into(), origin });
+    }
+
+    pub(super) fn overlay_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let path: Arc<Path> = path.into();
+        for (key, line, value) in parse_toml(text, &path)? {
+            let origin = Origin::File { path: Arc::clone(&path), line };
+            let suggestion = match (self.kind_of(&key), &value) {
+                (KeyKind::Setting, value) if !value.is_table() => None,
+                (KeyKind::Section, Value::Table(_)) => None,
+                // The error names the members instead.
+                (_, Value::Table(members)) if !members.is_empty() => continue,
+                (KeyKind::Section, _) => Some(Some(format!("a section, [{key}]"))),
+                _ => Some(self.suggest_key(&key)),
+            };
+            match suggestion {
+                None => self.set(key, value, origin),
+                Some(suggestion) => return Err(ConfigError::UnknownKey { key, origin, suggestion }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn overlay_environment(&mut self) -> Result<(), ConfigError> {
+        let is_setting = |(key, entry): &(&String, &Entry)| !entry.value.is_table() && group_of(key).is_none();
+        let settings = self.entries.iter().filter(is_setting);
+        let variables: BTreeMap<String, String> = settings.map(|(key, _)| (variable_name(key), key.clone())).collect();
+        let secrets = self.entries.iter().filter(|(key, _)| group_of(key).is_some() && key.ends_with("_env"));
+        let secrets: BTreeSet<String> =
+            secrets.filter_map(|(_, entry)| Some(entry.value.as_str()?.to_owned())).collect();
+        for (name, text) in self.environment.settings().filter(|(name, _)| !secrets.contains(*name)) {
+            let Some(key) = variables.get(name) else {
+                let known = variables.keys().map(String::as_str).chain(RESERVED_VARIABLES);
+                let suggestion = suggest_group(name).or_else(|| suggest_similar(name, known));
+                return Err(ConfigError::UnknownVariable { name: name.to_owned(), suggestion });
+            };
+            self.set(key, text?, Origin::Variable(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn section(&self, key: impl Into<String>) -> Section<'_> {
+        let section = Section { document: self, key: key.into(), digest: RefCell::new(Context::new(&SHA256)) };
+        section.add_to_digest(section.key.as_bytes());
+        for (member, entry) in section.members() {
+            section.add_to_digest(member.as_bytes());
+            section.add_to_digest(entry.value.to_string().as_bytes());
+        }
+        section
+    }
+
+    /// Settings outside of sections.
+    pub(super) fn root(&self) -> Section<'_> {
+        self.section("")
+    }
+
+    /// Sections of a group, sorted by name.
+    pub(super) fn named_sections(&self, group: &str) -> impl Iterator<Item = Section<'_>> {
+        self.children(group)
+            .filter(|(name, _)| !name.contains('.'))
+            .map(move |(name, _)| self.section(format!("{group}.{name}")))
+    }
+
+    /// Builds the error for an invalid value. A missing member has the origin of its section.
+    pub(super) fn invalid(&self, key: &str, found: impl Display, allowed: impl Display) -> ConfigError {
+        let section = || self.entries.get(key.rsplit_once('.')?.0);
+        let origin = self.entries.get(key).or_else(section).map_or(Origin::Default, |entry| entry.origin.clone());
+        ConfigError::Invalid { key: key.to_owned(), origin, found: found.to_string(), allowed: allowed.to_string() }
+    }
+
+    /// Settings that differ from their defaults: named sections last.
+    pub(super) fn changed_settings(&self) -> Vec<ChangedSetting> {
+        let is_changed = |entry: &Entry| entry.origin != Origin::Default && !entry.value.is_table();
+        let changed = self.entries.iter().filter(|(_, entry)| is_changed(entry));
+        let mut changed: Vec<_> = changed
+            .map(|(key, Entry { value, origin })| ChangedSetting {
+                key: key.clone(),
+                value: render_masked(value),
+                origin: origin.clone(),
+            })
+            .collect();
+        changed.sort_by_key(|setting| group_of(&setting.key));
+        changed
+    }
+
+    fn children(&self, key: &str) -> impl Iterator<Item = (&str, &Entry)> {
+        let prefix = format!("{key}.");
+        let range = self.entries.range(prefix.clone()..);
+        range.map_while(move |(key, entry)| Some((key.strip_prefix(prefix.as_str())?, entry)))
+    }
+
+    fn kind_of(&self, key: &str) -> KeyKind {
+        if let Some(entry) = self.entries.get(key) {
+            return if entry.value.is_table() { KeyKind::Section } else { KeyKind::Setting };
+        }
+        let Some(group) = group_of(key).map(|position| NAMED_GROUPS[position]) else { return KeyKind::Unknown };
+        match (group, key[group.len() + 1..].contains('.')) {
+            (COUNTRIES, true) => KeyKind::Unknown,
+            (COUNTRIES, false) | (_, true) => KeyKind::Setting,
+            (_, false) => KeyKind::Section,
+        }
+    }
+
+    fn suggest_key(&self, key: &str) -> Option<String> {
+        let with_group = |group: &&str| {
+            let parts = group.split('.').count();
+            key.splitn(parts + 1, '.').nth(parts).map(|rest| format!("{group}.{rest}"))
+        };
+        let similar: Vec<String> = match group_of(key) {
+            None => NAMED_GROUPS.iter().filter_map(with_group).collect(),
+            Some(_) => key.rsplit_once('.').map(|(parent, _)| parent.to_owned()).into_iter().collect(),
+        };
+        let settings = self.entries.iter().filter(|(_, entry)| !entry.value.is_table()).map(|(key, _)| key);
+        suggest_similar(key, settings.chain(&similar).map(String::as_str))
+    }
+}
+
+/// Description of the secrets allowed, and their parser.
+pub(super) type SecretFormat<T> = (&'static str, fn(&str) -> Option<T>);
+
+const SECRET_FILE: &str = "a path to a file readable by its owner only";
+
+/// Table of the document.
+pub(super) struct Section<'a> {
+    pub document: &'a ConfigDocument<'a>,
+    key: String,
+    digest: RefCell<Context>,
+}
+
+/// Digest of the settings, secrets and certificates of a connector. Masked: it would allow a brute-force search for a
+/// short password.
+#[derive(Clone, derive_more::Debug, PartialEq, Eq)]
+#[debug("ConnectorFingerprint(…)")]
+pub struct ConnectorFingerprint(Box<[u8]>);
+
+impl<'a> Section<'a> {
+    /// Last part of the key.
+    pub(super) fn name(&self) -> &str {
+        self.key.rsplit('.').next().unwrap_or_default()
+    }
+
+    pub(super) fn key(&self, member: &str) -> String {
+        let dot = if self.key.is_empty() || member.is_empty() { "" } else { "." };
+        format!("{}{dot}{member}", self.key)
+    }
+
+    pub(super) fn has(&self, member: &str) -> bool {
+        self.document.entries.contains_key(&self.key(member))
+    }
+
+    /// Reads a required member.
+    pub(super) fn get<T>(&self, member: &str, format: Format<T>) -> Result<T, ConfigError> {
+        let key = self.key(member);
+        let Some(Entry { value, origin }) = self.document.entries.get(&key) else {
+            return Err(self.invalid(member, "nothing", format.allowed));
+        };
+        // A variable is text that may contain any TOML value.
+        let typed: Option<Value> =
+            value.as_str().filter(|_| matches!(origin, Origin::Variable(_))).and_then(|text| text.parse().ok());
+        let parsed = typed.and_then(|value| format.parse(&value)).or_else(|| format.parse(value));
+        parsed.ok_or_else(|| self.invalid(member, render_masked(value), format.allowed))
+    }
+
+    pub(super) fn get_opt<T>(&self, member: &str, format: Format<T>) -> Result<Option<T>, ConfigError> {
+        if self.has(member) { self.get(member, format).map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn get_or<T>(&self, member: &str, format: Format<T>, default: T) -> Result<T, ConfigError> {
+        if self.has(member) { self.get(member, format) } else { Ok(default) }
+    }
+
+    /// Replaces a default if the member is set.
+    pub(super) fn set<T>(&self, member: &str, format: Format<T>, target: &mut T) -> Result<(), ConfigError> {
+        if self.has(member) {
+            *target = self.get(member, format)?;
+        }
+        Ok(())
+    }
+
+    /// Parses the name of the section.
+    pub(super) fn parse_name<T>(&self, format: Format<T>) -> Result<T, ConfigError> {
+        let name = Value::from(self.name());
+        format.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), format.allowed))
+    }
+
+    /// Reads a required secret: see [`get_opt_secret`](Self::get_opt_secret).
+    pub(super) fn get_secret<T>(&self, member: &str, format: &SecretFormat<T>) -> Result<T, ConfigError> {
+        self.get_opt_secret(member, format)?.ok_or_else(|| {
+            let alternative = self.key(&format!("{member}_env"));
+            self.invalid(&format!("{member}_file"), "nothing", format!("{SECRET_FILE}; or set `{alternative}`"))
+        })
+    }
+
+    /// Reads a secret from the file in `MEMBER_file`, or the environment variable in `MEMBER_env`.
+    pub(super) fn get_opt_secret<T>(
+        &self,
+        member: &str,
+        (allowed, parse): &SecretFormat<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let [file, variable] = ["file", "env"].map(|source| format!("{member}_{source}"));
+        let path = self.get_or(&file, format::optional(format::path()), None)?;
+        let name = self.get_opt(&variable, format::variable_name())?;
+        let (member, shown, secret) = match (path, name) {
+            (None, None) => return Ok(None),
+            (Some(path), None) => {
+                let shown = format!("\"{}\"", path.display());
+                let invalid = |error| self.invalid(&file, format!("{shown}, which {error}"), SECRET_FILE);
+                let secret = read_private_file(&path).map_err(invalid)?;
+                (file, shown, secret)
+            }
+            (None, Some(name)) => {
+                let allowed = "the name of an environment variable that holds the secret";
+                let unset = || self.invalid(&variable, format!("{name:?}, which is not set"), allowed);
+                let secret = self.document.environment.var(&name)?.ok_or_else(unset)?;
+                (variable, format!("{name:?}"), Zeroizing::new(secret.to_owned()))
+            }
+            (Some(_), Some(name)) => {
+                let allowed = format!("nothing, because `{}` is set", self.key(&file));
+                return Err(self.invalid(&variable, format!("{name:?}"), allowed));
+            }
+        };
+        // Editors and `echo` append a newline.
+        let secret = secret.trim_end_matches(['\r', '\n']);
+        self.add_to_digest(secret.as_bytes());
+        let invalid = || self.invalid(&member, format!("{shown}, which holds an invalid value"), allowed);
+        parse(secret).ok_or_else(invalid).map(Some)
+    }
+
+    /// Renders the value of a member.
+    pub(super) fn shown(&self, member: &str) -> String {
+        self.document
+            .entries
+            .get(&self.key(member))
+            .map_or_else(|| "nothing".to_owned(), |entry| render_masked(&entry.value))
+    }
+
+    pub(super) fn invalid(&self, member: &str, found: impl Display, allowed: impl Display) -> ConfigError {
+        self.document.invalid(&self.key(member), found, allowed)
+    }
+
+    pub(super) fn reject_unknown(&self, known: &[&[&str]]) -> Result<(), ConfigError> {
+        let known: Vec<&str> = known.concat();
+        let Some((member, entry)) = self.members().find(|(member, _)| !known.contains(member)) else { return Ok(()) };
+        // A secret in the file: suggest the `_file` member.
+        let file = format!("{member}_file");
+        let suggestion =
+            if known.contains(&file.as_str()) { Some(file) } else { suggest_similar(member, known.into_iter()) };
+        Err(ConfigError::UnknownKey {
+            key: self.key(member),
+            origin: entry.origin.clone(),
+            suggestion: suggestion.map(|member| self.key(&member)),
+        })
+    }
+
+    /// Reads a file that is not secret.
+    pub(super) fn read_file(&self, member: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+        let content = fs::read(path).map_err(|error| {
+            let found = format!("\"{}\", which cannot be read: {error}", path.display());
+            self.invalid(member, found, "a path to a file")
+        })?;
+        self.add_to_digest(&content);
+        Ok(content)
+    }
+
+    /// Length-prefixed, so that distinct inputs have distinct digests.
+    pub(super) fn add_to_digest(&self, part: &[u8]) {
+        let mut digest = self.digest.borrow_mut();
+        digest.update(&part.len().to_be_bytes());
+        digest.update(part);
+    }
+
+    pub(super) fn fingerprint(&self) -> ConnectorFingerprint {
+        ConnectorFingerprint(self.digest.borrow().clone().finish().as_ref().into())
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&'a str, &'a Entry)> {
+        self.document.children(&self.key)
+    }
+}
+
+/// Position of the group that a key belongs to.
+pub(super) fn group_of(key: &str) -> Option<usize> {
+    NAMED_GROUPS.iter().position(|group| key.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// Environment variable that overrides a key.
+pub(super) fn variable_name(key: &str) -> String {
+    format!("RINGTRUE_{}", key.to_ascii_uppercase().replace('.', "__"))
+}
+
+/// Suggests a section of the file for a variable that addresses a named section.
+fn suggest_group(name: &str) -> Option<String> {
+    let begins = |group: &&&str| name.strip_prefix(&variable_name(group)).is_some_and(|rest| rest.starts_with("__"));
+    NAMED_GROUPS.iter().find(begins).map(|group| format!("a section of the file, [{group}]"))
+}
+
+/// Returns the most similar known name, unless all are too different.
+pub(super) fn suggest_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let distance = |other: &str| strsim::levenshtein(&name.to_lowercase(), &other.to_lowercase());
+    let (distance, nearest) = known.map(|other| (distance(other), other)).min()?;
+    (distance <= name.chars().count() / 2).then(|| nearest.to_owned())
+}
+
+/// Renders a value with possible secrets in URLs masked.
+pub(super) fn render_masked(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{:?}", mask_url(text)),
+        Value::Array(items) => format!("[{}]", items.iter().map(render_masked).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// Masks possible secrets, even in text that is not a valid URL.
+pub(super) fn mask_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    // An unencoded password may contain any character: use the last `@`, and the first `?` after it.
+    let (mask, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("…@", rest));
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    format!("{scheme}{separator}{mask}{rest}{query}")
+}
+
+/// Values and tables of a TOML file with their dotted keys and lines.
+pub(super) fn parse_toml(text: &str, path: &Path) -> Result<Vec<(String, usize, Value)>, ConfigError> {
+    let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
+        path: path.to_owned(),
+        line: error.span().map_or(1, |span| line_of(text, span.start)),
+        // Without the excerpt, which may contain a password.
+        error: error.message().trim().to_owned(),
+    };
+    let spans = DeTable::parse(text).map_err(syntax_error)?;
+    let values = text.parse().map_err(syntax_error)?;
+    let mut entries = vec![];
+    flatten(text, "", spans.get_ref(), &values, &mut entries);
+    Ok(entries)
+}
+
+fn flatten(text: &str, prefix: &str, spans: &DeTable<'_>, values: &Table, entries: &mut Vec<(String, usize, Value)>) {
+    for (name, span) in spans {
+        let key = format!("{prefix}{}", name.get_ref());
+        let value = &values[name.get_ref().as_ref()];
+        entries.push((key.clone(), line_of(text, name.span().start), value.clone()));
+        if let (Some(spans), Value::Table(values)) = (span.get_ref().as_table(), value) {
+            flatten(text, &format!("{key}."), spans, values, entries);
+        }
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}

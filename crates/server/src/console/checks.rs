@@ -1,0 +1,495 @@
+//! Checks of a project: list, search, and the page of a check with its timeline and callback attempts.
+
+use askama::Template;
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
+use http::StatusCode;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::Permission,
+    lifecycle::{AnyCheck, AnyVerdict, CheckOutcome, CheckStatus, ErrorCode, Lifecycle, Reference, Verdict},
+    page::Page,
+    product::Product,
+    reverse_sms::SEARCH_FIELDS,
+    search::{self, SearchError},
+    sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+};
+use ringtrue_engine::{
+    callback::{Attempt, CallbackLog, ResendError},
+    ports::{CallbackState, CheckHistory},
+};
+
+use super::{
+    error::{ConsoleError, to_sentence},
+    forms::SessionForm,
+    masking::{NumberMask, format_headers, redact_query},
+    page::{self, Layout, MenuSection, Pagination, Tab, UtcTime},
+    session::ProjectAccess,
+};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+};
+
+pub const PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+
+#[derive(Debug)]
+pub struct CheckRow {
+    pub path: String,
+    pub id: String,
+    pub status: &'static str,
+    pub css_class: &'static str,
+    pub result: String,
+    pub product: &'static str,
+    pub number: String,
+    pub reference: String,
+    pub network: String,
+    pub created_at: UtcTime,
+    pub changed_at: UtcTime,
+}
+
+impl CheckRow {
+    pub fn new(project_path: &str, check: &AnyCheck) -> Self {
+        CheckRow {
+            path: format!("{project_path}/checks/{}/{}", check.product, check.id),
+            id: check.id.to_string(),
+            status: check.status().as_str(),
+            css_class: status_class(check),
+            result: result_label(check),
+            product: check.product.title(),
+            number: masked_number(check),
+            reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
+            network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            created_at: UtcTime(check.created_at),
+            changed_at: UtcTime(check.updated_at().unwrap_or(check.created_at)),
+        }
+    }
+}
+
+#[derive(Debug, Template)]
+#[template(path = "console/checks.html")]
+struct ChecksPage {
+    layout: Layout,
+    tabs: Vec<Tab>,
+    product: &'static str,
+    search: String,
+    search_error: Option<SearchErrorView>,
+    checks: Vec<CheckRow>,
+    pagination: Pagination,
+}
+
+/// A search syntax error and its position.
+#[derive(Debug)]
+struct SearchErrorView {
+    text: String,
+    before: String,
+    at: String,
+    after: String,
+}
+
+impl SearchErrorView {
+    fn new(search: &str, error: &SearchError) -> Self {
+        let mut chars = search.chars();
+        let before = chars.by_ref().take(error.column().saturating_sub(1)).collect();
+        let at = chars.next().map_or_else(|| "␣".to_owned(), String::from);
+        SearchErrorView { text: to_sentence(&error.to_string()), before, at, after: chars.collect() }
+    }
+}
+
+#[derive(Debug, Template)]
+#[template(path = "console/check.html")]
+struct CheckPage {
+    layout: Layout,
+    product: &'static str,
+    list_path: String,
+    id: String,
+    status: &'static str,
+    css_class: &'static str,
+    result: String,
+    facts: Vec<(&'static str, String)>,
+    events: Vec<TimelineEvent>,
+    callback: Option<CallbackView>,
+    resend_path: String,
+    was_resent: bool,
+    is_open: bool,
+    /// Titles and curl commands.
+    commands: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug)]
+struct CallbackView {
+    url: String,
+    body: Option<String>,
+    state: &'static str,
+    css_class: &'static str,
+    next_attempt: Option<UtcTime>,
+    may_resend: bool,
+    attempts: Vec<AttemptView>,
+}
+
+#[derive(Debug)]
+struct AttemptView {
+    number: u32,
+    at: UtcTime,
+    millis: i128,
+    outcome: String,
+    css_class: &'static str,
+    request: Option<String>,
+    response: Option<String>,
+}
+
+#[derive(Debug)]
+struct TimelineEvent {
+    pub at: UtcTime,
+    pub title: String,
+    pub text: String,
+}
+
+impl TimelineEvent {
+    fn new(at: Timestamp, title: impl Into<String>, text: impl Into<String>) -> Self {
+        TimelineEvent { at: UtcTime(at), title: title.into(), text: text.into() }
+    }
+}
+
+fn parse_product(ids: &PathParameters) -> Result<Product, ConsoleError> {
+    let named = ids.get("product").and_then(|name| name.parse().ok());
+    named.filter(|product| PRODUCTS.contains(product)).ok_or_else(ConsoleError::not_found)
+}
+
+fn result_label(check: &AnyCheck) -> String {
+    if let Some(code) = check.error_code() {
+        return ErrorCode::as_str(code).to_owned();
+    }
+    let Some(verdict) = check.verdict() else { return String::new() };
+    if let AnyVerdict::Sim(swap) = verdict {
+        return if swap.no_sim_change { "no SIM change" } else { "SIM changed" }.to_owned();
+    }
+    match (verdict.matched(), verdict.discovered()) {
+        (Some(true), _) => "match".to_owned(),
+        (Some(false), _) => "no match".to_owned(),
+        (None, Some(found)) => {
+            found.number.map_or_else(|| "number found".to_owned(), |number| format!("number …{}", number.tail))
+        }
+        (None, None) => String::new(),
+    }
+}
+
+pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
+    let last_change = match swap.changed_within_minutes {
+        Some(OLDER_CHANGE_BUCKET_MINUTES) => "; last change more than a year ago".to_owned(),
+        Some(minutes) => format!("; last change within the last {}", format_minutes(minutes)),
+        None => "; time of the last change unknown".to_owned(),
+    };
+    let change = if swap.no_sim_change { "SIM not changed" } else { "SIM changed" };
+    format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
+}
+
+/// Formats minutes in the largest whole unit.
+fn format_minutes(minutes: u32) -> String {
+    let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
+    let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
+    match minutes / size {
+        1 => unit.to_owned(),
+        several => format!("{several} {unit}s"),
+    }
+}
+
+/// CSS class of a status badge.
+fn status_class(check: &AnyCheck) -> &'static str {
+    let failed = check.verdict().and_then(Verdict::matched) == Some(false);
+    match check.status() {
+        CheckStatus::Accepted | CheckStatus::Pending => "s3",
+        CheckStatus::Completed if failed => "s4",
+        CheckStatus::Completed => "s2",
+        CheckStatus::Expired => "s4",
+        CheckStatus::Error => "s5",
+    }
+}
+
+/// The last digits of the claimed number; the others are not stored.
+fn masked_number(check: &AnyCheck) -> String {
+    check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
+}
+
+/// `GET …/projects/{project_id}/checks/{product}`
+pub async fn list(
+    State(app): State<App>,
+    access: ProjectAccess,
+    ids: PathParameters,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let product = parse_product(&ids)?;
+    let query = Query::parse(query.as_deref(), &["search", "page"])?;
+    let request = query.page_with_default_size(page::PAGE_SIZE)?;
+    let search = query.get("search").unwrap_or_default().trim().to_owned();
+    let layout = access.layout("Checks", MenuSection::Checks);
+    let here = format!("{}/checks/{product}", layout.project_path());
+
+    let filter = if search.is_empty() { Ok(None) } else { search::parse(&search, &SEARCH_FIELDS).map(Some) };
+    let (status, search_error, found) = match filter {
+        Ok(filter) => {
+            let found = app.engine.checks.list_any_checks(access.project.id, product, filter, request).await?;
+            (StatusCode::OK, None, found)
+        }
+        Err(error) => {
+            let found = Page { items: vec![], request, total_items: 0 };
+            (StatusCode::BAD_REQUEST, Some(SearchErrorView::new(&search, &error)), found)
+        }
+    };
+    let filter = Some(search.as_str()).filter(|search| !search.is_empty());
+    let pagination = Pagination::new(&found, &here, &[("search", filter)]);
+    let checks = found.items.iter().map(|check| CheckRow::new(layout.project_path(), check)).collect();
+    let tab = |other: Product| Tab {
+        path: format!("{}/checks/{other}", layout.project_path()),
+        title: other.title(),
+        is_current: other == product,
+    };
+    let tabs = PRODUCTS.into_iter().map(tab).collect();
+    Ok(page::render(
+        status,
+        &ChecksPage { tabs, product: product.title(), search, search_error, checks, pagination, layout },
+    ))
+}
+
+/// `GET …/checks/{product}/{check_id}`
+pub async fn detail(
+    State(app): State<App>,
+    access: ProjectAccess,
+    ids: PathParameters,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
+    let (product, id) = (parse_product(&ids)?, ids.check()?);
+    let project = access.project.id;
+    let check = app.engine.checks.read_any_check(project, product, id).await?;
+    let history = app.engine.checks.check_history(project, product, id).await?;
+    let log = app.engine.callbacks.callback_log(project, id).await?;
+    let layout = access.layout("Check", MenuSection::Checks);
+    let list_path = format!("{}/checks/{product}", layout.project_path());
+    let mut facts = vec![
+        ("Number", masked_number(&check)),
+        ("Reference", check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned()),
+        ("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("Mode", check.mode.as_str().to_owned()),
+    ];
+    if let Some(AnyVerdict::Sim(swap)) = check.verdict() {
+        facts.push(("SIM", describe_sim_swap(swap)));
+    }
+    facts.retain(|(_, value)| !value.is_empty());
+    Ok(page::render_ok(&CheckPage {
+        product: product.title(),
+        resend_path: format!("{list_path}/{id}/resend"),
+        list_path,
+        id: id.to_string(),
+        status: check.status().as_str(),
+        css_class: status_class(&check),
+        result: result_label(&check),
+        facts,
+        events: build_timeline(&check, &history, log.as_ref()),
+        callback: log.map(|log| callback_view(log, layout.may_develop())),
+        was_resent,
+        is_open: matches!(check.state, Lifecycle::Open(_)),
+        commands: curl_commands(app.engine.base_url(), &check),
+        layout,
+    }))
+}
+
+/// `POST …/checks/{product}/{check_id}/resend`
+pub async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let (access, _) = form.authorize_project(&app, &ids, Permission::Develop).await?;
+    let (product, id) = (parse_product(&ids)?, ids.check()?);
+    let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, id, None).await;
+    resent.map_err(resend_error)?;
+    Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", access.path())))
+}
+
+fn resend_error(error: ResendError) -> ConsoleError {
+    let (status, title) = match error {
+        ResendError::Read(cause) => return cause.into(),
+        ResendError::NoCallback => (StatusCode::NOT_FOUND, "No callback"),
+        ResendError::StillOpen | ResendError::StillWaiting => (StatusCode::CONFLICT, "Callback cannot be resent yet"),
+        ResendError::Erased => (StatusCode::GONE, "Callback erased"),
+        ResendError::LimitReached => (StatusCode::CONFLICT, "Resend limit reached"),
+    };
+    ConsoleError::new(status, title, error.to_string())
+}
+
+/// Only developers see bodies, headers and the URL's query, which may contain the receiver's secrets.
+fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
+    let mask = NumberMask::for_callback(log.body.as_deref());
+    let (state, css_class, next_attempt) = match log.state {
+        CallbackState::Waiting { due_at } => ("waiting", "s3", Some(UtcTime(due_at))),
+        CallbackState::Delivered => ("delivered", "s2", None),
+        CallbackState::GivenUp => ("undeliverable", "s5", None),
+    };
+    let url = log.url.map(|url| mask.apply(&if may_develop { url } else { redact_query(&url) }));
+    CallbackView {
+        url: url.unwrap_or_else(|| "erased".to_owned()),
+        may_resend: next_attempt.is_none() && log.body.is_some(),
+        body: log.body.filter(|_| may_develop).map(|body| mask.apply(&body)),
+        state,
+        css_class,
+        next_attempt,
+        attempts: log.attempts.into_iter().map(|attempt| attempt_view(attempt, may_develop.then_some(&mask))).collect(),
+    }
+}
+
+/// Without a mask, only the outcome is shown.
+fn attempt_view(attempt: Attempt, mask: Option<&NumberMask>) -> AttemptView {
+    let outcome = describe_attempt(&attempt);
+    let shown = attempt.exchange.zip(mask);
+    let (request, response) = shown.map_or((None, None), |(exchange, mask)| {
+        let sent = exchange.sent;
+        let request = format!("POST {}\n{}\n{}", sent.url, format_headers(&sent.headers), sent.body);
+        let response = exchange
+            .received
+            .map(|received| format!("{}\n{}\n{}", received.status, format_headers(&received.headers), received.body));
+        (Some(mask.apply(&request)), response.map(|response| mask.apply(&response)))
+    });
+    AttemptView {
+        number: attempt.number,
+        at: UtcTime(attempt.started_at),
+        millis: attempt.started_at.duration_until(attempt.ended_at).as_millis(),
+        outcome,
+        css_class: if attempt.status == Some(200) { "s2" } else { "s5" },
+        request,
+        response,
+    }
+}
+
+/// Commands that retrieve this check and create a similar one.
+fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)> {
+    let path = match check.product {
+        Product::ReverseSms => "number-verification/reverse-sms-checks",
+        Product::SecureSna => "number-verification/secure-sna-checks",
+        Product::Discovery => "number-verification/discovery-checks",
+        Product::SimSwap | Product::Eligibility => "sim-swap-checks",
+    };
+    let mut body = serde_json::Map::new();
+    if check.product != Product::Discovery {
+        // The number is not stored.
+        body.insert("phone_number".to_owned(), "+990123456710".into());
+    }
+    if let Some(reference) = &check.reference {
+        body.insert("reference_id".to_owned(), reference.as_str().into());
+    }
+    let body = shell_quote(&serde_json::Value::Object(body).to_string());
+    let curl = format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}");
+    let create = format!("{curl} -H \"Content-Type: application/json\" -d {body}");
+    vec![("Retrieve this check", format!("{curl}/{}", check.id)), ("Create a similar check", create)]
+}
+
+/// Quotes text as one shell word.
+fn shell_quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn build_timeline(check: &AnyCheck, history: &CheckHistory, log: Option<&CallbackLog>) -> Vec<TimelineEvent> {
+    let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
+    if let Some(at) = history.pending_at {
+        events.extend(pending_events(check, history, at));
+    }
+    match &check.state {
+        Lifecycle::Open(_) => {
+            events.push(TimelineEvent::new(check.expires_at, "Expires", "Unless it completes earlier."));
+        }
+        Lifecycle::Concluded { outcome, at } => {
+            if is_concluded_by_sms(check) {
+                events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
+            }
+            events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
+        }
+    }
+    for attempt in log.iter().flat_map(|log| &log.attempts) {
+        events.push(TimelineEvent::new(
+            attempt.started_at,
+            format!("Callback, attempt {}", attempt.number),
+            describe_attempt(attempt),
+        ));
+    }
+    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
+        events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
+    }
+    events
+}
+
+/// Events of the SMS or device request that made the check pending.
+fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> [TimelineEvent; 2] {
+    if check.product == Product::ReverseSms {
+        // Only the last connector is stored. If an SMS concluded the check, it belongs to that SMS.
+        let connector = if is_concluded_by_sms(check) { String::new() } else { describe_connector(history) };
+        let text = "Sent from the number, incomplete or without the code.";
+        return [TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
+    }
+    [
+        TimelineEvent::new(at, "URL opened", ""),
+        TimelineEvent::new(at, "Pending", "The device was redirected to its operator."),
+    ]
+}
+
+/// Reverse SMS checks end only by an SMS or by expiry.
+fn is_concluded_by_sms(check: &AnyCheck) -> bool {
+    let is_concluded_in_time = matches!(
+        check.state,
+        Lifecycle::Concluded { outcome: CheckOutcome::Completed(_) | CheckOutcome::Error(_), .. }
+    );
+    check.product == Product::ReverseSms && is_concluded_in_time
+}
+
+fn describe_connector(history: &CheckHistory) -> String {
+    history.connector.as_ref().map(|name| format!("via connector {name}")).unwrap_or_default()
+}
+
+fn conclusion_event<V: Verdict>(
+    check: &AnyCheck,
+    outcome: &CheckOutcome<V>,
+    at: Timestamp,
+    was_pending: bool,
+) -> TimelineEvent {
+    match outcome {
+        CheckOutcome::Completed(verdict) if verdict.matched().is_some() => {
+            TimelineEvent::new(at, "Completed", result_label(check))
+        }
+        CheckOutcome::Completed(_) => TimelineEvent::new(at, "Completed", ""),
+        CheckOutcome::Expired if was_pending => TimelineEvent::new(at, "Expired", "Not completed in time."),
+        CheckOutcome::Expired => TimelineEvent::new(at, "Expired", "Nothing received in time."),
+        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.as_str()),
+    }
+}
+
+fn describe_attempt(attempt: &Attempt) -> String {
+    match (attempt.status, &attempt.failure) {
+        (Some(status), _) => status.to_string(),
+        (None, Some(failure)) => failure.replace('_', " "),
+        (None, None) => "no response".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sim_swap_verdict_is_described() {
+        for (no_sim_change, covered_minutes, changed_within_minutes, description) in [
+            (true, 10_080, Some(525_601), "SIM not changed in the last 7 days; last change more than a year ago"),
+            (false, 10_080, Some(1_440), "SIM changed in the last 7 days; last change within the last day"),
+            (false, 90, Some(60), "SIM changed in the last 90 minutes; last change within the last hour"),
+            (true, 60, None, "SIM not changed in the last hour; time of the last change unknown"),
+        ] {
+            assert_eq!(
+                describe_sim_swap(&SimSwapVerdict { no_sim_change, covered_minutes, changed_within_minutes }),
+                description
+            );
+        }
+    }
+
+    #[test]
+    fn shell_quoted_text_is_one_word() {
+        for (text, word) in [("{}", "'{}'"), ("it's", "'it'\\''s'"), ("$(x) `y` \\", "'$(x) `y` \\'")] {
+            assert_eq!(shell_quote(text), word);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A deployment of the real binary, and writers that keep it busy until it is gone.
+
+use std::{net::SocketAddr, path::Path, process::Command, sync::Arc};
+
+use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use ringtrue_test_support::{
+    WAIT_LIMIT,
+    http_client::{self, Request},
+    server_process::ServerProcess,
+};
+use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+/// Path of Reverse SMS checks.
+pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
+
+/// A database with a workspace, and the settings of its processes.
+#[derive(Clone)]
+pub struct Deployment {
+    store: String,
+    master: String,
+    /// Id and credential printed by the command line.
+    workspace: Value,
+}
+
+impl Deployment {
+    pub fn new(store: &str) -> Self {
+        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
+        let mut deployment = Deployment { store: store.to_owned(), master, workspace: Value::Null };
+        let output = deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        deployment.workspace = serde_json::from_slice(&output.stdout).unwrap();
+        deployment
+    }
+
+    fn command(&self) -> Command {
+        self.set_up(Command::new(BINARY))
+    }
+
+    fn set_up(&self, mut command: Command) -> Command {
+        command
+            .env("RINGTRUE_STORE__URL", &self.store)
+            .env("RINGTRUE_MASTER_KEY", &self.master)
+            .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
+            .env("RINGTRUE_METRICS__LISTEN", "off")
+            .env("RINGTRUE_LOG__FORMAT", "json")
+            .env("RINGTRUE_CALLBACKS__ALLOWED_ADDRESSES", "[\"127.0.0.0/8\"]")
+            .env("RINGTRUE_RATE_LIMITS__CREATE", "1000000")
+            .env("RINGTRUE_RATE_LIMITS__READ", "1000000")
+            .env("RINGTRUE_RATE_LIMITS__MANAGEMENT", "1000000")
+            .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000");
+        command
+    }
+
+    pub fn serve(&self) -> ServerProcess {
+        self.serve_with(&[])
+    }
+
+    /// With additional settings as environment variables.
+    pub fn serve_with(&self, settings: &[(&str, &str)]) -> ServerProcess {
+        ServerProcess::start(self.command().arg("serve").envs(settings.iter().copied())).expect("the service is ready")
+    }
+
+    /// A process with a fault injected by `strace` into one kind of system call, counted per thread. Returns `None` if
+    /// it died before it was ready.
+    pub fn serve_with_fault(&self, call: &str, fault: &str) -> Option<ServerProcess> {
+        let mut strace = self.set_up(Command::new("strace"));
+        // Detached, so that the child is the service itself.
+        strace.args(["-D", "-f", "--quiet=all", "--output=/dev/null"]);
+        strace.arg(format!("--trace={call}")).arg(format!("--inject={call}:{fault}"));
+        ServerProcess::start(strace.args([BINARY, "serve"]))
+    }
+
+    /// A process whose writes, syncs and sent data `strace` records in a file. Syncs take longer than usual, so that a
+    /// response that does not wait for its sync overtakes it.
+    pub fn serve_traced(&self, trace: &Path) -> ServerProcess {
+        let mut strace = self.set_up(Command::new("strace"));
+        strace.args(["-D", "-f", "-y", "--quiet=all", "--string-limit=65536", "--strings-in-hex=all"]);
+        strace.args(["--trace=pwrite64,fdatasync,fsync,write,writev,sendto,sendmsg"]);
+        strace.args(["--inject=fdatasync:delay_enter=10ms", "--output"]).arg(trace);
+        ServerProcess::start(strace.args([BINARY, "serve"])).expect("the service is ready")
+    }
+
+    pub fn path(&self) -> String {
+        format!("/v1/management/workspaces/{}", self.text("workspace_id"))
+    }
+
+    pub fn token_request(&self) -> Request {
+        http_client::token_request(self.text("client_id"), self.text("client_secret"), "management")
+    }
+
+    pub fn revoke_request(&self, token: &str) -> Request {
+        Request::post("/oauth2/revoke")
+            .basic(self.text("client_id"), self.text("client_secret"))
+            .form(&[("token", token)])
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {}", self.workspace))
+    }
+
+    /// A token of a new project with these Reverse SMS settings.
+    pub async fn product_token(&self, server: &ServerProcess, settings: Value) -> String {
+        let manager = self.manager(server.address).await;
+        let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
+        let create = Request::post(&format!("{}/projects", self.path())).bearer(&manager).json(&project);
+        let credential = server.send(create).await.assert(201).json()["credentials"][0].clone();
+        let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
+        server.send(http_client::token_request(id, secret, "reverse_sms")).await.access_token()
+    }
+
+    pub async fn manager(&self, address: SocketAddr) -> String {
+        http_client::send(address, &self.token_request()).await.access_token()
+    }
+}
+
+/// Whether a check is concluded.
+pub fn is_ended(check: &Value) -> bool {
+    !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
+}
+
+/// Counts responses, and can be awaited.
+#[derive(Clone, Default)]
+pub struct ResponseCounter(Arc<watch::Sender<usize>>);
+
+impl ResponseCounter {
+    pub fn count(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    pub fn so_far(&self) -> usize {
+        *self.0.borrow()
+    }
+
+    pub async fn wait_for_count(&self, expected: usize) {
+        let mut count = self.0.subscribe();
+        let reached = timeout(WAIT_LIMIT, count.wait_for(|count| *count >= expected)).await;
+        reached.unwrap_or_else(|_| panic!("timed out after {} responses", self.so_far())).expect("the counter exists");
+    }
+}
+
+/// Concurrent writers that run until the service is gone.
+#[derive(Default)]
+pub struct Writers(JoinSet<()>);
+
+impl Writers {
+    pub fn spawn(&mut self, writing: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(writing);
+    }
+
+    /// Waits for this many responses.
+    pub async fn get(&mut self, responses: &ResponseCounter, expected: usize) {
+        tokio::select! {
+            biased;
+            () = responses.wait_for_count(expected) => {}
+            ended = self.0.join_next() => panic!("a writer stopped early: {ended:?}"),
+        }
+    }
+
+    /// Waits until all writers have stopped.
+    pub async fn join(mut self) {
+        let gone = async {
+            while let Some(ended) = self.0.join_next().await {
+                ended.unwrap();
+            }
+        };
+        timeout(WAIT_LIMIT, gone).await.expect("the writers stop");
+    }
+}

@@ -1,0 +1,296 @@
+//! Frequent operations of the data plane, which each database runs in batches: `postgres::batch_queue`,
+//! `sqlite::writer`.
+
+use std::future::Future;
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{
+        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, ErrorCode, Sealed, Verdict as _,
+    },
+    network::NetworkId,
+    phone::Msisdn,
+    reverse_sms::NumberLimit,
+    sim_swap::SimSwapVerdict,
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{
+    AttemptSettlement, BeginRedirect, ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, Expectation,
+    IdempotencyClaim, IdempotentResponse, NewCallback, NewCheck, SealedVerdict, StoreError, TokenHash, UsageDelta,
+};
+
+use crate::row::Row;
+
+/// The parameters of one caller.
+pub(crate) trait Operation: Send + Sync + 'static {
+    type Output: Send + 'static;
+}
+
+/// Runs operations, batched with those of other callers.
+pub(crate) trait Run<O: Operation>: Send + Sync + 'static {
+    /// Returns when the operation is durable.
+    fn run(&self, operation: O) -> impl Future<Output = Result<O::Output, StoreError>> + Send;
+}
+
+impl Operation for AttemptSettlement {
+    type Output = bool;
+}
+
+impl Operation for IdempotencyClaim {
+    type Output = ClaimOutcome;
+}
+
+/// A new check: accepted, or concluded on creation.
+#[derive(Clone, Debug)]
+pub(crate) struct InsertCheck {
+    pub check: AnyCheck,
+    /// `None`: the check is concluded.
+    pub expectation: Option<Expectation>,
+    pub number_limit: Option<NumberLimit>,
+    pub idempotent_response: Option<IdempotentResponse>,
+}
+
+impl Operation for InsertCheck {
+    type Output = CreateCheckOutcome;
+}
+
+impl InsertCheck {
+    pub(crate) fn accepted(new: NewCheck) -> Self {
+        let NewCheck { check, expectation, number_limit, idempotent_response } = new;
+        InsertCheck { check, expectation: Some(expectation), number_limit, idempotent_response }
+    }
+
+    /// The number and the URLs of a concluded check are not stored, because nothing uses them any more.
+    pub(crate) fn concluded(concluded: Concluded<AnyVerdict>, idempotent_response: Option<IdempotentResponse>) -> Self {
+        let check = AnyCheck { claimed: None, callback_url: None, redirect_url: None, ..concluded.into_check() };
+        InsertCheck { check, expectation: None, number_limit: None, idempotent_response }
+    }
+
+    pub(crate) fn concluded_at(&self) -> Option<Timestamp> {
+        self.check.updated_at()
+    }
+
+    pub(crate) fn matched(&self) -> Option<bool> {
+        self.check.verdict()?.matched()
+    }
+
+    pub(crate) fn error_code(&self) -> Option<&'static str> {
+        self.check.error_code().map(ErrorCode::as_str)
+    }
+
+    pub(crate) fn sim_swap(&self) -> Option<SimSwapVerdict> {
+        match self.check.verdict() {
+            Some(AnyVerdict::Sim(swap)) => Some(*swap),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn expected_sms(&self) -> Option<(&Msisdn, &CodeHash)> {
+        match &self.expectation {
+            Some(Expectation::Sms { receiver, code }) => Some((receiver, code)),
+            _ => None,
+        }
+    }
+
+    /// The input of a silent check, which has a redirect session.
+    pub(crate) fn silent_input(&self) -> Option<&Sealed> {
+        match &self.expectation {
+            Some(Expectation::Device { input }) => Some(input),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> UsageDelta {
+        UsageDelta {
+            project: self.check.project,
+            product: self.check.product,
+            at: self.check.created_at,
+            status: self.check.status(),
+            matched: self.matched(),
+            network: self.check.network.clone(),
+            delta: 1,
+        }
+    }
+}
+
+/// The conclusion of a check, and its callback.
+#[derive(Clone, Debug)]
+pub(crate) struct ConcludeCheck {
+    pub conclusion: CheckConclusion,
+    pub callback: Option<NewCallback>,
+}
+
+impl Operation for ConcludeCheck {
+    type Output = ConcludeOutcome;
+}
+
+impl ConcludeCheck {
+    /// The counter changes: from the previous status (pending, if the check ever was) to the final one.
+    pub(crate) fn usage_changes(&self, before: &OpenCheck) -> [UsageDelta; 2] {
+        let conclusion = &self.conclusion;
+        let concluded = UsageDelta {
+            project: conclusion.project(),
+            product: conclusion.product(),
+            at: conclusion.created_at(),
+            status: conclusion.status(),
+            matched: conclusion.matched(),
+            network: before.network.clone(),
+            delta: 1,
+        };
+        let status = if before.was_pending { CheckStatus::Pending } else { CheckStatus::Accepted };
+        [UsageDelta { status, matched: None, delta: -1, ..concluded.clone() }, concluded]
+    }
+}
+
+/// Columns of a check that its conclusion leaves unchanged. A device may have changed the network since the check was
+/// read.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenCheck {
+    pub expires_at: Timestamp,
+    pub was_pending: bool,
+    pub network: Option<NetworkId>,
+}
+
+/// The columns of [`OpenCheck::from_row`].
+macro_rules! open_check_columns {
+    () => {
+        "checks.id, expires_at, pending_at, network_id"
+    };
+}
+pub(crate) use open_check_columns;
+
+impl OpenCheck {
+    pub(crate) fn from_row(row: Row) -> Result<Self, StoreError> {
+        let mut row = row.reader("checks");
+        row.uuid("id")?;
+        Ok(OpenCheck {
+            expires_at: row.instant("expires_at")?,
+            was_pending: row.instant_or_null("pending_at")?.is_some(),
+            network: row.parsed_or_null("network_id")?,
+        })
+    }
+}
+
+/// Returns the columns of the found checks.
+#[derive(Clone, Debug)]
+pub(crate) enum FindCheck {
+    ById(CheckId),
+    /// Returns the check of each known code, in the order of the codes.
+    ByCodes(Vec<CodeHash>),
+    /// Returns the columns of the redirect session, too. They are null after the conclusion of the check.
+    WithRedirectSession(CheckId),
+}
+
+impl Operation for FindCheck {
+    type Output = Vec<Row>;
+}
+
+/// A conditional change of a redirect session.
+#[derive(Clone, Debug)]
+pub(crate) enum RedirectOperation {
+    Begin(BeginRedirect),
+    /// The return of a device with a `state` parameter, which is valid once.
+    ConsumeState {
+        check: CheckId,
+        state_hash: TokenHash,
+    },
+    StoreVerdict {
+        check: CheckId,
+        verdict: SealedVerdict,
+    },
+}
+
+impl Operation for RedirectOperation {
+    /// `None`: the condition did not hold, and nothing was written. For a consumed state the row has the columns of the
+    /// check, of its redirect session, and the pending redirect.
+    type Output = Option<Row>;
+}
+
+impl RedirectOperation {
+    pub(crate) fn check(&self) -> CheckId {
+        match self {
+            RedirectOperation::Begin(redirect) => redirect.check,
+            RedirectOperation::ConsumeState { check, .. } | RedirectOperation::StoreVerdict { check, .. } => *check,
+        }
+    }
+}
+
+/// The counter changes of a redirect, if any. `before` has the check's columns `id, project_id, product, created_at,
+/// status, network_id`.
+pub(crate) fn redirect_usage_changes(
+    before: Row,
+    redirect: &BeginRedirect,
+) -> Result<Option<[UsageDelta; 2]>, StoreError> {
+    let mut row = before.reader("checks");
+    row.uuid("id")?;
+    let before = UsageDelta {
+        project: ProjectId(row.uuid("project_id")?),
+        product: row.parsed("product")?,
+        at: row.instant("created_at")?,
+        status: row.parsed("status")?,
+        matched: None,
+        network: row.parsed_or_null::<NetworkId>("network_id")?,
+        delta: -1,
+    };
+    let network = Some(redirect.network.clone());
+    let after = UsageDelta { status: CheckStatus::Pending, network, delta: 1, ..before.clone() };
+    let is_changed = (before.status, &before.network) != (after.status, &after.network);
+    Ok(is_changed.then_some([before, after]))
+}
+
+/// The limit of checks per project and number, from the creation times of recent checks.
+///
+/// The times ascend: a check created out of order, because a clock is behind, counts as the newest before it. Of any
+/// `max_checks + 1` admitted checks the first and the last are therefore at least a window apart.
+pub(crate) mod number_limit {
+    use jiff::Timestamp;
+    use ringtrue_domain::reverse_sms::NumberLimit;
+
+    pub(crate) fn window_millis(limit: NumberLimit) -> i64 {
+        i64::from(limit.window_seconds) * 1_000
+    }
+
+    /// When the next check is admitted. `None`: now.
+    pub(crate) fn blocked_until(limit: NumberLimit, instants: &[i64]) -> Option<Timestamp> {
+        let max_checks = usize::try_from(limit.max_checks).unwrap_or(usize::MAX);
+        let oldest_counted = instants.len().checked_sub(max_checks.max(1))?;
+        let until = instants.get(oldest_counted)?.saturating_add(window_millis(limit));
+        Timestamp::from_millisecond(until).ok()
+    }
+
+    /// The times after one more check was admitted, without those that cannot count any more.
+    pub(crate) fn with_create(limit: NumberLimit, instants: &[i64], at: Timestamp) -> Vec<i64> {
+        let at = at.as_millisecond();
+        let kept = usize::try_from(limit.max_checks).unwrap_or(usize::MAX).saturating_sub(1);
+        let mut next = instants[instants.len().saturating_sub(kept)..].to_vec();
+        next.push(instants.last().map_or(at, |&newest| newest.max(at)));
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number_limit::*, *};
+
+    const LIMIT: NumberLimit = NumberLimit { max_checks: 2, window_seconds: 10 };
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    #[test]
+    fn oldest_counted_check_determines_when_limit_opens() {
+        for (instants, until) in
+            [(&[][..], None), (&[5_000], None), (&[5_000, 7_000], Some(15_000)), (&[1, 5_000, 7_000], Some(15_000))]
+        {
+            assert_eq!(blocked_until(LIMIT, instants), until.map(at), "{instants:?}");
+        }
+    }
+
+    #[test]
+    fn only_times_that_may_still_count_are_kept() {
+        assert_eq!(with_create(LIMIT, &[], at(9)), [9]);
+        assert_eq!(with_create(LIMIT, &[1, 5], at(9)), [5, 9]);
+        assert_eq!(with_create(LIMIT, &[1, 5], at(3)), [5, 5], "clock is behind");
+    }
+}

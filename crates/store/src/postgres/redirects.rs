@@ -1,0 +1,155 @@
+//! Batched changes of redirect sessions.
+
+use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_engine::ports::BeginRedirect;
+use uuid::Uuid;
+
+use super::{
+    BatchQueues,
+    batch_queue::{
+        BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, rows_by_id, update_counters,
+    },
+    transaction::to_row,
+};
+use crate::{
+    check_row_mapping::{check_columns, redirect_session_columns},
+    operation::{RedirectOperation, redirect_usage_changes},
+    row::Row,
+};
+
+/// One round trip. A batch in which redirects begin takes another one, which updates the checks and counters.
+impl BatchedOperation for RedirectOperation {
+    const NAME: &'static str = "redirect";
+    const CONNECTIONS: usize = 2;
+    const FIRST_COUNTER_SLOT: i16 = 5;
+
+    fn queue(queues: &BatchQueues) -> &BatchQueue<Self> {
+        &queues.redirect
+    }
+
+    fn check(&self) -> Option<CheckId> {
+        Some(RedirectOperation::check(self))
+    }
+
+    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
+        let begin_redirects: Vec<&BeginRedirect> = batch.iter().copied().filter_map(begin_redirect).collect();
+        let statements = [lock_checks(&begin_redirects), select_by_state(batch), update_sessions(batch)];
+        let rows = if begin_redirects.is_empty() { tx.commit(&statements).await? } else { tx.run(&statements).await? };
+        let [locked, found, updated] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
+        let (locked, found, updated) = (rows_by_id(locked)?, rows_by_id(found)?, rows_by_id(updated)?);
+
+        let mut outcomes: Vec<Option<Row>> = Vec::with_capacity(batch.len());
+        let (mut changed, mut counts) = (Vec::new(), Vec::new());
+        for operation in batch {
+            let check = RedirectOperation::check(operation).0;
+            let updated = updated.get(&check);
+            let row = match operation {
+                RedirectOperation::ConsumeState { .. } => updated.and(found.get(&check)),
+                RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => updated,
+            };
+            outcomes.push(row.map(|row| to_row(row)).transpose()?);
+            if let (Some(redirect), Some(_), Some(before)) = (begin_redirect(operation), updated, locked.get(&check))
+                && let Some(changes) = redirect_usage_changes(to_row(before)?, redirect).map_err(BatchError::Rows)?
+            {
+                changed.push(redirect);
+                counts.extend(changes);
+            }
+        }
+        if begin_redirects.is_empty() {
+            return Ok(outcomes);
+        }
+        let mut statements = Vec::new();
+        if !changed.is_empty() {
+            statements.push(mark_pending(&changed));
+            statements.extend(update_counters(&counts, tx.slot(), None)?);
+        }
+        tx.commit(&statements).await?;
+        Ok(outcomes)
+    }
+}
+
+fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
+    match operation {
+        RedirectOperation::Begin(redirect) => Some(redirect),
+        RedirectOperation::ConsumeState { .. } | RedirectOperation::StoreVerdict { .. } => None,
+    }
+}
+
+/// Locks the checks before the redirect sessions, as conclusions do: another order could deadlock.
+///
+/// An update that sets a column to itself locks the row and returns its current values.
+fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
+    BatchStatement::new(
+        "update checks set status = status
+           from unnest($1::uuid[]) as requested (id)
+          where checks.id = requested.id and status in ('ACCEPTED', 'PENDING')
+         returning checks.id, project_id, product, created_at, status, network_id",
+    )
+    .column(redirects, |redirect| redirect.check.0)
+}
+
+/// Selects checks with their redirect sessions by a valid state.
+fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static> {
+    let states = operations.iter().filter_map(|operation| match operation {
+        RedirectOperation::ConsumeState { check, state_hash } => Some((check.0, state_hash.0.to_vec())),
+        RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => None,
+    });
+    let (checks, states): (Vec<Uuid>, Vec<Vec<u8>>) = states.unzip();
+    BatchStatement::new(concat!(
+        "select ",
+        check_columns!(),
+        ", ",
+        redirect_session_columns!(),
+        ", redirect_sessions.pending_redirect
+           from unnest($1::uuid[], $2::bytea[]) as requested (check_id, state_hash)
+                join redirect_sessions on redirect_sessions.check_id = requested.check_id
+                                      and redirect_sessions.state_hash = requested.state_hash
+                join checks on checks.id = redirect_sessions.check_id"
+    ))
+    .with(checks)
+    .with(states)
+}
+
+/// Changes the sessions whose condition holds, and returns their ids: a state can be consumed if it is the current one;
+/// a redirect can begin, and a verdict be stored, if there is no verdict. A concluded check has no session.
+fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'a> {
+    BatchStatement::new(
+        "update redirect_sessions held
+            set state_hash = new.state_hash, pending_redirect = new.pending_redirect,
+                code_hash = coalesce(new.code_hash, held.code_hash), verdict = coalesce(new.verdict, held.verdict)
+           from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])
+                as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict)
+          where held.check_id = new.check_id
+            and case when new.consumed_hash is null then held.code_hash is null
+                     else held.state_hash = new.consumed_hash end
+         returning held.check_id",
+    )
+    .column(operations, |operation| operation.check().0)
+    .column(operations, |operation| match operation {
+        RedirectOperation::ConsumeState { state_hash, .. } => Some(&state_hash.0[..]),
+        _ => None,
+    })
+    .column(operations, |operation| begin_redirect(operation).map(|redirect| &redirect.state_hash.0[..]))
+    .column(operations, |operation| begin_redirect(operation).map(|redirect| &redirect.pending_redirect.0[..]))
+    .column(operations, |operation| match operation {
+        RedirectOperation::StoreVerdict { verdict, .. } => Some(&verdict.code_hash.0[..]),
+        _ => None,
+    })
+    .column(operations, |operation| match operation {
+        RedirectOperation::StoreVerdict { verdict, .. } => Some(&verdict.verdict.0[..]),
+        _ => None,
+    })
+}
+
+fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {
+    BatchStatement::new(
+        "update checks
+            set pending_at = coalesce(pending_at, greatest(new.at, created_at)), status = 'PENDING',
+                network_id = new.network_id
+           from unnest($1::uuid[], $2::bigint[], $3::text[]) as new (id, at, network_id)
+          where checks.id = new.id",
+    )
+    .column(redirects, |redirect| redirect.check.0)
+    .column(redirects, |redirect| redirect.at.as_millisecond())
+    .column(redirects, |redirect| redirect.network.as_str())
+}

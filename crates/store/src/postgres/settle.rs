@@ -1,0 +1,85 @@
+//! Batched settlements of callback attempts.
+
+use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_engine::ports::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
+
+use super::{
+    BatchQueues,
+    batch_queue::{BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, rows_by_id},
+};
+use crate::check_row_mapping;
+
+/// Two round trips: the first settles the attempts that are not settled yet, the second logs them.
+impl BatchedOperation for AttemptSettlement {
+    const NAME: &'static str = "settle";
+
+    fn queue(queues: &BatchQueues) -> &BatchQueue<Self> {
+        &queues.settle
+    }
+
+    fn check(&self) -> Option<CheckId> {
+        Some(self.check)
+    }
+
+    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
+        let rows = tx.run(&[update_callbacks(batch)]).await?.pop().unwrap_or_default();
+        let settled = rows_by_id(&rows)?;
+        let outcomes: Vec<bool> = batch.iter().map(|settlement| settled.contains_key(&settlement.check.0)).collect();
+        let mut logged: Vec<&AttemptSettlement> = batch
+            .iter()
+            .zip(&outcomes)
+            .filter_map(|(settlement, is_settled)| is_settled.then_some(*settlement))
+            .collect();
+        let mut statements = vec![insert_attempts(&logged)];
+        logged.retain(|settlement| settlement.attempt > MAX_LOGGED_ATTEMPTS);
+        if !logged.is_empty() {
+            statements.push(delete_oldest_attempts(&logged));
+        }
+        tx.commit(&statements).await?;
+        Ok(outcomes)
+    }
+}
+
+/// Selects waiting callbacks by `due_at is not null`. With a condition on `state`, a plan made while few were waiting
+/// would use the partial index.
+fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
+    let after = |settlement: &&AttemptSettlement| {
+        check_row_mapping::columns_after_attempt(settlement.attempt, settlement.outcome)
+    };
+    BatchStatement::new(
+        "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
+           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])
+                as new (check_id, attempt, state, failed_attempts, due_at)
+          where callbacks.check_id = new.check_id and callbacks.due_at is not null
+            and callbacks.failed_attempts = new.attempt - 1
+         returning callbacks.check_id",
+    )
+    .column(settlements, |settlement| settlement.check.0)
+    .column(settlements, |settlement| i64::from(settlement.attempt))
+    .column(settlements, |settlement| after(settlement).0)
+    .column(settlements, |settlement| after(settlement).1)
+    .column(settlements, |settlement| after(settlement).2)
+}
+
+fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<'a> {
+    BatchStatement::new(
+        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
+         select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::bytea[])",
+    )
+    .column(settlements, |settlement| settlement.check.0)
+    .column(settlements, |settlement| i64::from(settlement.attempt))
+    .column(settlements, |settlement| settlement.log.started_at.as_millisecond())
+    .column(settlements, |settlement| settlement.log.ended_at.as_millisecond())
+    .column(settlements, |settlement| settlement.log.status.map(i32::from))
+    .column(settlements, |settlement| settlement.log.failure.as_deref())
+    .column(settlements, |settlement| settlement.log.exchange.as_ref().map(|exchange| &exchange.0[..]))
+}
+
+fn delete_oldest_attempts(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
+    BatchStatement::new(
+        "delete from callback_attempts using unnest($1::uuid[], $2::bigint[]) as old (check_id, attempt)
+          where callback_attempts.check_id = old.check_id and callback_attempts.attempt <= old.attempt",
+    )
+    .column(settlements, |settlement| settlement.check.0)
+    .column(settlements, |settlement| i64::from(settlement.attempt.saturating_sub(MAX_LOGGED_ATTEMPTS)))
+}

@@ -1,0 +1,369 @@
+//! Operation of a deployment: audit log, node liveness, database state and housekeeping.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+    tenancy::WorkspaceId,
+};
+use ringtrue_engine::ports::{
+    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, HeartbeatResult, HousekeepingStore, LastSeenDatabase,
+    NodeId, NodeStore, StoreError,
+};
+use tokio::time::timeout;
+
+use super::{PagedQuery, SqlStore, accounts, sessions};
+use crate::{
+    driver::{Database, TransactionEnd, Tx},
+    migration::Migration,
+    row::{Row, Value, values},
+    row_mapping::{self, audit_columns},
+};
+
+/// Short, because readiness probes repeat.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Added to the generation by a restore: more heartbeats than any node can remember.
+const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
+
+/// Inserts an event in the transaction of its change.
+pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), StoreError> {
+    let (actor, client, account) = row_mapping::actor_columns(&event.actor);
+    tx.run(
+        concat!("insert into audit_events (", audit_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+        values![
+            event.id,
+            event.workspace,
+            event.at,
+            actor,
+            client,
+            account,
+            event.action.as_str(),
+            event.target.as_str(),
+            row_mapping::to_json(&event.changes)?,
+            event.request_id.as_deref(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn insert_audit_events(tx: &mut dyn Tx, events: &[AuditEvent]) -> Result<(), StoreError> {
+    for event in events {
+        insert_audit_event(tx, event).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl<D: Database> AuditStore for SqlStore<D> {
+    async fn list_audit_events(
+        &self,
+        workspace: WorkspaceId,
+        filter: &AuditFilter,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, StoreError> {
+        let mut conditions = Conditions::default();
+        conditions.add("workspace_id", workspace);
+        conditions.add_filter(filter);
+        self.read_page(conditions.into_query(page), row_mapping::audit_event_from_row).await
+    }
+
+    async fn list_all_audit_events(
+        &self,
+        filter: &AuditFilter,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, StoreError> {
+        let mut conditions = Conditions::default();
+        conditions.add_filter(filter);
+        self.read_page(conditions.into_query(page), row_mapping::audit_event_from_row).await
+    }
+}
+
+/// A conjunction of comparisons.
+#[derive(Default)]
+struct Conditions {
+    sql: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn add(&mut self, column: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        self.sql.push(format!("{column} = ${}", self.values.len()));
+    }
+
+    fn add_filter(&mut self, AuditFilter { action, actor }: &AuditFilter) {
+        if let Some(action) = action {
+            self.add("action", action.as_str());
+        }
+        if let Some(actor) = actor {
+            let (kind, client, account) = row_mapping::actor_columns(actor);
+            self.add("actor", kind);
+            if let Some(client) = client {
+                self.add("client_id", client);
+            }
+            if let Some(account) = account {
+                self.add("account_id", account);
+            }
+        }
+    }
+
+    fn into_query(self, page: PageRequest) -> PagedQuery {
+        let Conditions { sql, values } = self;
+        let from = if sql.is_empty() {
+            "audit_events".into()
+        } else {
+            format!("audit_events where {}", sql.join(" and ")).into()
+        };
+        PagedQuery { columns: audit_columns!(), from, values, order: "at desc, id desc", page }
+    }
+}
+
+/// Locks the row that serialises heartbeats, records the time, and compares the database with the node's memory of it.
+/// Returns the generation, and when a rollback of the database was detected.
+async fn record_heartbeat(
+    tx: &mut dyn Tx,
+    now: Timestamp,
+    known: &LastSeenDatabase,
+) -> Result<(i64, Option<Timestamp>), StoreError> {
+    let row = tx
+        .first(
+            "update database_state
+                set generation = generation + 1,
+                    latest_at = case when latest_at < $1 then $1 else latest_at end,
+                    rollback_detected_at = case when generation < $2 then $1
+                                                when $2 = 0 and identity <> $3 then $1
+                                                else rollback_detected_at end,
+                    identity = coalesce($3, identity)
+              where id = 1
+             returning generation, rollback_detected_at",
+            values![now, known.generation, known.identity.as_deref()],
+        )
+        .await?;
+    let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
+    Ok((row.int("generation")?, row.instant_or_null("rollback_detected_at")?))
+}
+
+fn missing_row_error() -> StoreError {
+    StoreError::CorruptRow { table: "database_state", row: "1".to_owned(), problem: "the row is missing".to_owned() }
+}
+
+/// Makes a small write, which fails on a read-only or full database, and returns how many of the `known` migrations are
+/// applied. Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the
+/// expanded schema.
+async fn write_and_count_migrations(tx: &mut dyn Tx, known: &[Migration]) -> Result<Option<usize>, StoreError> {
+    let newest = known.last().map_or(0, |migration| migration.version);
+    let row = tx
+        .first(
+            "update database_state set generation = generation + 1 where id = 1
+             returning (select count(*) from schema_migrations where version <= $1)",
+            values![newest],
+        )
+        .await?;
+    Ok(row.map(Row::into_int).transpose()?.and_then(|count| usize::try_from(count).ok()))
+}
+
+#[async_trait]
+impl<D: Database> NodeStore for SqlStore<D> {
+    async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError> {
+        let row =
+            self.database.read_reserved(|tx| Box::pin(async move { tx.first(D::READ_TIME_SQL, &[]).await })).await?;
+        let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
+        let latest_recorded = row.instant("latest_at")?;
+        let clock = row.instant_or_null("clock")?.unwrap_or(machine_now);
+        Ok(DatabaseTime { clock, latest_recorded })
+    }
+
+    async fn heartbeat(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        dead_before: Timestamp,
+        known: LastSeenDatabase,
+    ) -> Result<HeartbeatResult, StoreError> {
+        self.database
+            .transact_reserved(move |tx| {
+                Box::pin(async move {
+                    // Serialises heartbeats: after an outage nodes may consider each other dead, and deadlock by
+                    // deleting each other's rows.
+                    let (generation, rollback_detected_at) = record_heartbeat(tx, now, &known).await?;
+                    tx.run(
+                        "insert into nodes (id, seen_at) values ($1, $2)
+                         on conflict (id) do update set seen_at = excluded.seen_at",
+                        values![node, now],
+                    )
+                    .await?;
+                    tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
+                    let rows = tx.run("select id from nodes order by id", &[]).await?;
+                    let id = |row: Row| row.reader("nodes").uuid("id").map(NodeId);
+                    let nodes = rows.into_iter().map(id).collect::<Result<_, _>>()?;
+                    Ok(TransactionEnd::Commit(HeartbeatResult { nodes, generation, rollback_detected_at }))
+                })
+            })
+            .await
+    }
+
+    async fn database_identity(&self) -> Result<Option<String>, StoreError> {
+        let Some(sql) = D::READ_IDENTITY_SQL else { return Ok(None) };
+        let read = self.database.read_reserved(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await;
+        match read {
+            Ok(row) => row.map_or(Ok(None), |row| row.reader("(identity)").text_or_null("identity")),
+            // Some managed servers restrict the functions.
+            Err(StoreError::Refused(reason)) => {
+                tracing::debug!(reason, "database identity not available");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn database_history(&self) -> Result<DatabaseHistory, StoreError> {
+        let sql = "select generation, rollback_detected_at, identity from database_state where id = 1";
+        let row = self.database.read_reserved(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await?;
+        let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
+        Ok(DatabaseHistory {
+            generation: row.int("generation")?,
+            rollback_detected_at: row.instant_or_null("rollback_detected_at")?,
+            identity: row.text_or_null("identity")?,
+        })
+    }
+
+    async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError> {
+        let (event, identity) = (audit.clone(), self.database_identity().await?);
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    tx.run(
+                        "update database_state
+                            set generation = generation + $1, rollback_detected_at = null, identity = $2
+                          where id = 1",
+                        values![GENERATIONS_PER_RESTORE, identity.as_deref()],
+                    )
+                    .await?;
+                    let sessions = tx.run("delete from sessions returning 1", &[]).await?.len();
+                    tx.run("delete from account_links", &[]).await?;
+                    // Some may have been withdrawn since the backup.
+                    tx.run("delete from invitations", &[]).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(sessions as u64))
+                })
+            })
+            .await
+    }
+
+    async fn reset_latest_time(&self) -> Result<(), StoreError> {
+        self.write("update database_state set latest_at = 0 where id = 1", &[]).await.map(drop)
+    }
+
+    async fn exchange_demand(
+        &self,
+        node: NodeId,
+        demand: String,
+        now: Timestamp,
+        stale_before: Timestamp,
+    ) -> Result<Vec<(NodeId, String)>, StoreError> {
+        self.database
+            .transact_reserved(move |tx| {
+                let demand = demand.clone();
+                Box::pin(async move {
+                    // Serialises nodes, as with heartbeats.
+                    tx.run("update database_state set generation = generation + 1 where id = 1", &[]).await?;
+                    tx.run(
+                        "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
+                         on conflict (node_id) do update
+                           set published_at = excluded.published_at, demand = excluded.demand",
+                        values![node, now, demand],
+                    )
+                    .await?;
+                    tx.run("delete from node_demand where published_at < $1", values![stale_before]).await?;
+                    let select = "select node_id, demand from node_demand where node_id <> $1";
+                    let published = |row: Row| {
+                        let mut row = row.reader("node_demand");
+                        Ok((NodeId(row.uuid("node_id")?), row.text("demand")?))
+                    };
+                    let rows = tx.run(select, values![node]).await?;
+                    rows.into_iter().map(published).collect::<Result<_, StoreError>>().map(TransactionEnd::Commit)
+                })
+            })
+            .await
+    }
+
+    async fn deregister_node(&self, node: NodeId) -> Result<(), StoreError> {
+        self.database
+            .transact_reserved(move |tx| {
+                Box::pin(async move {
+                    tx.run("delete from nodes where id = $1", values![node]).await?;
+                    tx.run("delete from node_demand where node_id = $1", values![node]).await?;
+                    Ok(TransactionEnd::Commit(()))
+                })
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Database> HousekeepingStore for SqlStore<D> {
+    async fn ping(&self) -> Result<(), StoreError> {
+        let write = self.database.transact_reserved(|tx| {
+            Box::pin(async move {
+                let applied = write_and_count_migrations(tx, D::MIGRATIONS).await?;
+                if applied != Some(D::MIGRATIONS.len()) {
+                    return Err(StoreError::Refused(format!(
+                        "the database has {} of the {} migrations of this release; run `ringtrue migrate`, or check the \
+                         store URL",
+                        applied.unwrap_or(0),
+                        D::MIGRATIONS.len()
+                    )));
+                }
+                Ok(TransactionEnd::Commit(()))
+            })
+        });
+        let late = |_| StoreError::Unavailable("write probe timed out after 2 s".to_owned());
+        timeout(PING_TIMEOUT, write).await.map_err(late)?
+    }
+
+    async fn delete_audit_events_before(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let delete = "delete from audit_events where id in
+                        (select id from audit_events where at < $1 order by at, id limit 1000)
+                      returning 1";
+        Ok(self.write(delete, values![before]).await?.len() as u64)
+    }
+
+    async fn delete_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let mut deleted = 0;
+                    for sql in DELETE_EXPIRED {
+                        deleted += tx.run(sql, values![now]).await?.len();
+                    }
+                    deleted += accounts::delete_expired(tx, now).await?;
+                    deleted += sessions::delete_expired_throttles(tx, now).await?;
+                    Ok(TransactionEnd::Commit(deleted as u64))
+                })
+            })
+            .await
+    }
+}
+
+/// Deletes of expired rows. Each deletes a limited number.
+const DELETE_EXPIRED: [&str; 4] = [
+    "delete from revocations where token_id in
+       (select token_id from revocations where expires_at < $1 order by expires_at, token_id limit 1000)
+     returning 1",
+    "delete from idempotency_keys where (tenant, key_digest) in
+       (select tenant, key_digest from idempotency_keys where expires_at <= $1
+         order by expires_at, tenant, key_digest limit 1000)
+       and expires_at <= $1
+     returning 1",
+    "delete from sessions where token_hash in
+       (select token_hash from sessions where expires_at <= $1 order by expires_at, token_hash limit 1000)
+     returning 1",
+    "delete from account_links where token_hash in
+       (select token_hash from account_links where expires_at <= $1 order by expires_at, token_hash limit 1000)
+     returning 1",
+];

@@ -1,0 +1,366 @@
+//! Invitations to workspaces, and members.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::{Account, AccountId, Invitation, InvitationId, Membership, Role},
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+    tenancy::WorkspaceId,
+};
+use ringtrue_engine::ports::{
+    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, NewSession, PasswordHash, StoreError,
+};
+
+use super::{
+    PagedQuery, SqlStore,
+    accounts::{account_columns, read_account},
+    deployment::{insert_audit_event, insert_audit_events},
+    sessions::insert_session,
+};
+use crate::{
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, values},
+};
+
+macro_rules! invitation_columns {
+    () => {
+        "id, workspace_id, email, role, invited_by, created_at, expires_at"
+    };
+}
+
+#[async_trait]
+impl<D: Database> MemberStore for SqlStore<D> {
+    async fn create_invitation(
+        &self,
+        invitation: &Invitation,
+        limit: u32,
+        audit: &AuditEvent,
+    ) -> Result<InviteOutcome, StoreError> {
+        let (new, event) = (invitation.clone(), audit.clone());
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                if let Some(inviter) = new.invited_by
+                    && !may_invite(tx, inviter, new.workspace).await?
+                {
+                    return Ok(TransactionEnd::Rollback(InviteOutcome::NotAllowed));
+                }
+                let is_member = tx
+                    .first(
+                        "select 1 from memberships join accounts on accounts.id = memberships.account_id
+                          where memberships.workspace_id = $1 and accounts.email = $2",
+                        values![new.workspace, new.email.as_str()],
+                    )
+                    .await?;
+                if is_member.is_some() {
+                    return Ok(TransactionEnd::Rollback(InviteOutcome::AlreadyMember));
+                }
+                tx.run(
+                    "delete from invitations where workspace_id = $1 and (email = $2 or expires_at <= $3)",
+                    values![new.workspace, new.email.as_str(), new.created_at],
+                )
+                .await?;
+                let taken = tx
+                    .number(
+                        "select (select count(*) from memberships where workspace_id = $1)
+                              + (select count(*) from invitations where workspace_id = $1)",
+                        values![new.workspace],
+                    )
+                    .await?;
+                if taken >= i64::from(limit) {
+                    return Ok(TransactionEnd::Rollback(InviteOutcome::LimitReached));
+                }
+                tx.run(
+                    concat!(
+                        "insert into invitations (",
+                        invitation_columns!(),
+                        ") values ($1, $2, $3, $4, $5, $6, $7)"
+                    ),
+                    values![
+                        new.id,
+                        new.workspace,
+                        new.email.as_str(),
+                        new.role.as_str(),
+                        new.invited_by,
+                        new.created_at,
+                        new.expires_at
+                    ],
+                )
+                .await?;
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(InviteOutcome::Pending))
+            })
+        })
+        .await
+    }
+
+    async fn find_invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError> {
+        self.database.read(move |tx| Box::pin(async move { pending_invitation(tx, id, now).await })).await
+    }
+
+    async fn list_invitations(
+        &self,
+        workspace: WorkspaceId,
+        now: Timestamp,
+        page: PageRequest,
+    ) -> Result<Page<Invitation>, StoreError> {
+        let list = PagedQuery {
+            columns: invitation_columns!(),
+            from: "invitations where workspace_id = $1 and expires_at > $2".into(),
+            values: values![workspace, now].to_vec(),
+            order: "email",
+            page,
+        };
+        self.read_page(list, invitation_from_row).await
+    }
+
+    async fn withdraw_invitation(
+        &self,
+        workspace: WorkspaceId,
+        id: InvitationId,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let delete = "delete from invitations where id = $1 and workspace_id = $2 returning id";
+        self.write_audited(delete, values![id, workspace], audit).await
+    }
+
+    async fn accept_invitation(
+        &self,
+        id: InvitationId,
+        account: AccountId,
+        audit: &AuditEvent,
+    ) -> Result<AcceptOutcome, StoreError> {
+        let event = audit.clone();
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                let Some(invitation) = pending_invitation(tx, id, event.at).await? else {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+                };
+                let invitee = tx
+                    .first(
+                        "select id from accounts where id = $1 and email = $2 and disabled_at is null",
+                        values![account, invitation.email.as_str()],
+                    )
+                    .await?;
+                if invitee.is_none() {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+                }
+                if !accept(tx, &invitation, account).await? {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+                }
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
+            })
+        })
+        .await
+    }
+
+    async fn accept_with_new_account(
+        &self,
+        id: InvitationId,
+        account: &Account,
+        password: &PasswordHash,
+        session: NewSession,
+        audit: &[AuditEvent],
+    ) -> Result<AcceptOutcome, StoreError> {
+        let (account, PasswordHash(password), events) = (account.clone(), password.clone(), audit.to_vec());
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                let invitation = pending_invitation(tx, id, session.created_at).await?;
+                let Some(invitation) = invitation.filter(|invitation| invitation.email == account.email) else {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+                };
+                let created = tx
+                    .first(
+                        "insert into accounts (id, email, is_admin, password_hash, created_at, signed_in_at)
+                         values ($1, $2, $3, $4, $5, $5)
+                         on conflict (email) do nothing returning id",
+                        values![account.id, account.email.as_str(), false, password, account.created_at],
+                    )
+                    .await?;
+                if created.is_none() {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::AccountExists));
+                }
+                if !accept(tx, &invitation, account.id).await? {
+                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+                }
+                insert_session(tx, session).await?;
+                insert_audit_events(tx, &events).await?;
+                Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
+            })
+        })
+        .await
+    }
+
+    async fn change_member_role(
+        &self,
+        account: AccountId,
+        membership: Membership,
+        audit: &AuditEvent,
+    ) -> Result<MemberChangeOutcome, StoreError> {
+        let event = audit.clone();
+        let Membership { workspace, role } = membership;
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
+                };
+                let update = "update memberships set role = $1
+                               where account_id = $2 and workspace_id = $3 and role <> $1 returning account_id";
+                if tx.first(update, values![role.as_str(), account, workspace]).await?.is_none() {
+                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
+                }
+                if was_owner && !has_owner(tx, workspace).await? {
+                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
+                }
+                if role != Role::Owner {
+                    void_invitations(tx, account, workspace).await?;
+                }
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
+            })
+        })
+        .await
+    }
+
+    async fn remove_member(
+        &self,
+        account: AccountId,
+        workspace: WorkspaceId,
+        audit: &AuditEvent,
+    ) -> Result<MemberChangeOutcome, StoreError> {
+        let event = audit.clone();
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
+                };
+                tx.run(
+                    "delete from memberships where account_id = $1 and workspace_id = $2",
+                    values![account, workspace],
+                )
+                .await?;
+                if was_owner && !has_owner(tx, workspace).await? {
+                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
+                }
+                void_invitations(tx, account, workspace).await?;
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
+            })
+        })
+        .await
+    }
+
+    async fn list_members(
+        &self,
+        workspace: WorkspaceId,
+        page: PageRequest,
+    ) -> Result<Page<(Account, Role)>, StoreError> {
+        let list = PagedQuery {
+            columns: concat!(account_columns!(), ", memberships.role"),
+            from: "memberships join accounts on accounts.id = memberships.account_id
+                    where memberships.workspace_id = $1"
+                .into(),
+            values: values![workspace].to_vec(),
+            order: "accounts.email",
+            page,
+        };
+        self.read_page(list, member_from_row).await
+    }
+}
+
+fn member_from_row(row: Row) -> Result<(Account, Role), StoreError> {
+    let mut row = row.reader("memberships");
+    Ok((read_account(&mut row)?, row.parsed("role")?))
+}
+
+fn invitation_from_row(row: Row) -> Result<Invitation, StoreError> {
+    let mut row = row.reader("invitations");
+    Ok(Invitation {
+        id: InvitationId(row.uuid("id")?),
+        workspace: WorkspaceId(row.uuid("workspace_id")?),
+        email: row.parsed("email")?,
+        role: row.parsed("role")?,
+        invited_by: row.uuid_or_null("invited_by")?.map(AccountId),
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant("expires_at")?,
+    })
+}
+
+/// Whether a member is an owner who can sign in. `None`: not a member.
+async fn is_active_owner(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    workspace: WorkspaceId,
+) -> Result<Option<bool>, StoreError> {
+    let row = tx
+        .first(
+            "select memberships.role, accounts.disabled_at is not null
+               from memberships join accounts on accounts.id = memberships.account_id
+              where memberships.account_id = $1 and memberships.workspace_id = $2",
+            values![account, workspace],
+        )
+        .await?;
+    row.map(|row| {
+        let mut row = row.reader("memberships");
+        let (role, is_disabled) = (row.parsed::<Role>("role")?, row.boolean("disabled_at")?);
+        Ok(role == Role::Owner && !is_disabled)
+    })
+    .transpose()
+}
+
+async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, StoreError> {
+    let owner = tx
+        .first(
+            "select 1 from memberships join accounts on accounts.id = memberships.account_id
+              where memberships.workspace_id = $1 and memberships.role = $2 and accounts.disabled_at is null limit 1",
+            values![workspace, Role::Owner.as_str()],
+        )
+        .await?;
+    Ok(owner.is_some())
+}
+
+/// Whether an account is enabled, and an owner of the workspace or an administrator.
+async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<bool, StoreError> {
+    let inviter = tx
+        .first(
+            "select 1 from accounts where id = $1 and disabled_at is null
+                and (is_admin or exists (select 1 from memberships
+                                          where account_id = $1 and workspace_id = $2 and role = $3))",
+            values![account, workspace, Role::Owner.as_str()],
+        )
+        .await?;
+    Ok(inviter.is_some())
+}
+
+/// The invitation, if it has not expired.
+async fn pending_invitation(
+    tx: &mut dyn Tx,
+    id: InvitationId,
+    now: Timestamp,
+) -> Result<Option<Invitation>, StoreError> {
+    let select = concat!("select ", invitation_columns!(), " from invitations where id = $1 and expires_at > $2");
+    tx.first(select, values![id, now]).await?.map(invitation_from_row).transpose()
+}
+
+/// Deletes the invitations to a workspace that an account created.
+async fn void_invitations(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<(), StoreError> {
+    let delete = "delete from invitations where workspace_id = $1 and invited_by = $2";
+    tx.run(delete, values![workspace, account]).await?;
+    Ok(())
+}
+
+/// Turns an invitation into a membership. `false`: it was withdrawn in the meantime.
+async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<bool, StoreError> {
+    let claim = "delete from invitations where id = $1 returning id";
+    if tx.first(claim, values![invitation.id]).await?.is_none() {
+        return Ok(false);
+    }
+    tx.run(
+        "insert into memberships (account_id, workspace_id, role) values ($1, $2, $3)
+         on conflict (account_id, workspace_id) do nothing",
+        values![account, invitation.workspace, invitation.role.as_str()],
+    )
+    .await?;
+    Ok(true)
+}

@@ -1,0 +1,396 @@
+//! Sign-in: one-time links, throttling of logins, sessions.
+//!
+//! All nodes share the counts of failed logins by account and address.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::{AccountId, Membership},
+    audit::AuditEvent,
+    login_throttle::{FREE_ATTEMPTS_PER_ACCOUNT, FREE_ATTEMPTS_PER_ADDRESS, FailedLogins, RESET_AFTER},
+    tenancy::WorkspaceId,
+};
+use ringtrue_engine::ports::{
+    LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
+    PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionStore, SessionSummary, StoreError, TokenHash,
+};
+
+use super::{
+    SqlStore,
+    accounts::{account_columns, end_access, read_account},
+    deployment::{insert_audit_event, insert_audit_events},
+    placeholders,
+};
+use crate::{
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, Value, values},
+};
+
+/// Sessions per account. The least recently used ones end.
+const MAX_SESSIONS: i64 = 50;
+/// Bounds the table against clients with many network addresses. The oldest entries are deleted early.
+const MAX_ENTRIES: i64 = 100_000;
+
+#[async_trait]
+impl<D: Database> SessionStore for SqlStore<D> {
+    async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let event = audit.clone();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let NewOneTimeLink { token, account, purpose, expires_at } = link;
+                    let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
+                    if tx.first(lock, values![account]).await?.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
+                    tx.run(
+                        "insert into account_links (token_hash, account_id, purpose, expires_at)
+                         values ($1, $2, $3, $4)",
+                        values![token, account, purpose.as_str(), expires_at],
+                    )
+                    .await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn find_link(&self, token: TokenHash, now: Timestamp) -> Result<Option<OneTimeLink>, StoreError> {
+        let select = concat!(
+            "select ",
+            account_columns!(),
+            ", account_links.purpose, account_links.expires_at
+              from account_links join accounts on accounts.id = account_links.account_id
+             where account_links.token_hash = $1 and account_links.expires_at > $2 and accounts.disabled_at is null"
+        );
+        let row = self.read_first(select, values![token, now]).await?;
+        row.map(|row| {
+            let mut row = row.reader("account_links");
+            let account = read_account(&mut row)?;
+            let name = row.text("purpose")?;
+            let purpose = LinkPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == name);
+            let purpose = purpose.ok_or_else(|| row.corrupt("purpose", "not a purpose"))?;
+            Ok(OneTimeLink { account, purpose, expires_at: row.instant("expires_at")? })
+        })
+        .transpose()
+    }
+
+    async fn redeem_link(
+        &self,
+        token: TokenHash,
+        password: Option<&PasswordHash>,
+        session: NewSession,
+        audit: &[AuditEvent],
+    ) -> Result<bool, StoreError> {
+        let (password, events) = (password.cloned(), audit.to_vec());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let enabled = tx
+                        .first(
+                            "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id",
+                            values![session.created_at, session.account],
+                        )
+                        .await?;
+                    let used = tx
+                        .first(
+                            "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
+                             returning account_id",
+                            values![token, session.account, session.created_at],
+                        )
+                        .await?;
+                    if enabled.is_none() || used.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    if let Some(PasswordHash(hash)) = password {
+                        tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account])
+                            .await?;
+                        end_access(tx, session.account).await?;
+                    }
+                    insert_session(tx, session).await?;
+                    insert_audit_events(tx, &events).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError> {
+        self.database.transact(move |tx| Box::pin(count_attempt(tx, attempt))).await
+    }
+
+    async fn begin_session(
+        &self,
+        session: NewSession,
+        password: &PasswordHash,
+        attempt: LoginAttempt,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let (PasswordHash(password), event) = (password.clone(), audit.clone());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let is_valid = tx
+                        .first(
+                            "update accounts set signed_in_at = $1
+                              where id = $2 and coalesce(password_hash, '') = $3 and disabled_at is null returning id",
+                            values![session.created_at, session.account, password],
+                        )
+                        .await?;
+                    if is_valid.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    record_success(tx, attempt).await?;
+                    insert_session(tx, session).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let event = audit.clone();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let PasswordChange { account, current, new, session, attempt } = change;
+                    let changed = tx
+                        .first(
+                            "update accounts set password_hash = $1
+                              where id = $2 and password_hash = $3 and disabled_at is null returning id",
+                            values![new.0, account, current.0],
+                        )
+                        .await?;
+                    if changed.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    tx.run(
+                        "delete from sessions where account_id = $1 and token_hash <> $2",
+                        values![account, session],
+                    )
+                    .await?;
+                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
+                    record_success(tx, attempt).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn find_session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError> {
+        self.database.read(move |tx| Box::pin(async move { select_session(tx, token, now).await })).await
+    }
+
+    async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError> {
+        let select = "select token_hash, network, user_agent, created_at, seen_at from sessions
+                       where account_id = $1 and expires_at > $2 order by seen_at desc, token_hash";
+        self.read(select, values![account, now]).await?.into_iter().map(session_summary_from_row).collect()
+    }
+
+    async fn session_access(
+        &self,
+        tokens: &[TokenHash],
+        workspaces: &[WorkspaceId],
+        now: Timestamp,
+    ) -> Result<Vec<SessionAccess>, StoreError> {
+        if tokens.is_empty() || workspaces.is_empty() {
+            return Ok(vec![]);
+        }
+        let select = format!(
+            "select sessions.token_hash, accounts.is_admin, memberships.workspace_id
+               from sessions join accounts on accounts.id = sessions.account_id
+                    left join memberships on memberships.account_id = accounts.id
+                          and memberships.workspace_id in ({})
+              where sessions.token_hash in ({}) and sessions.expires_at > ${} and accounts.disabled_at is null
+              order by sessions.token_hash",
+            placeholders(1, workspaces.len()),
+            placeholders(1 + workspaces.len(), tokens.len()),
+            1 + workspaces.len() + tokens.len(),
+        );
+        let values: Vec<Value> = workspaces
+            .iter()
+            .map(|workspace| Value::from(*workspace))
+            .chain(tokens.iter().map(|token| Value::from(*token)))
+            .chain([Value::from(now)])
+            .collect();
+        let rows = self
+            .database
+            .read_reserved(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }))
+            .await?;
+        let mut found: Vec<SessionAccess> = vec![];
+        for row in rows {
+            let mut row = row.reader("sessions");
+            let (token, is_admin) = (TokenHash(row.digest("token_hash")?), row.boolean("is_admin")?);
+            let workspace = row.uuid_or_null("workspace_id")?.map(WorkspaceId);
+            match found.last_mut() {
+                Some(last) if last.token == token => last.workspaces.extend(workspace),
+                _ => found.push(SessionAccess { token, is_admin, workspaces: workspace.into_iter().collect() }),
+            }
+        }
+        Ok(found)
+    }
+
+    async fn extend_session(
+        &self,
+        token: TokenHash,
+        seen_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let update = "update sessions set seen_at = $1, expires_at = $2 where token_hash = $3 and seen_at < $1";
+        self.write(update, values![seen_at, expires_at, token]).await.map(drop)
+    }
+
+    async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let delete = "delete from sessions where token_hash = $1 returning account_id";
+        self.write_audited(delete, values![token], audit).await
+    }
+}
+
+fn session_summary_from_row(row: Row) -> Result<SessionSummary, StoreError> {
+    let mut row = row.reader("sessions");
+    Ok(SessionSummary {
+        token: TokenHash(row.digest("token_hash")?),
+        origin: SessionOrigin { network: row.text("network")?, user_agent: row.text("user_agent")? },
+        created_at: row.instant("created_at")?,
+        seen_at: row.instant("seen_at")?,
+    })
+}
+
+pub(super) async fn insert_session(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {
+    let NewSession { token, account, origin, created_at, expires_at } = session;
+    tx.run(
+        "insert into sessions (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at)
+         values ($1, $2, $3, $4, $5, $5, $6)",
+        values![token, account, origin.network, origin.user_agent, created_at, expires_at],
+    )
+    .await?;
+    tx.run(
+        "delete from sessions where account_id = $1 and token_hash not in
+           (select token_hash from sessions where account_id = $1 order by seen_at desc, created_at desc limit $2)",
+        values![account, MAX_SESSIONS],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn select_session(
+    tx: &mut dyn Tx,
+    token: TokenHash,
+    now: Timestamp,
+) -> Result<Option<SessionRecord>, StoreError> {
+    let select = concat!(
+        "select ",
+        account_columns!(),
+        ", sessions.created_at, sessions.seen_at
+          from sessions join accounts on accounts.id = sessions.account_id
+         where sessions.token_hash = $1 and sessions.expires_at > $2 and accounts.disabled_at is null"
+    );
+    let Some(row) = tx.first(select, values![token, now]).await? else { return Ok(None) };
+    let mut row = row.reader("sessions");
+    let account = read_account(&mut row)?;
+    let (created_at, seen_at) = (row.instant("created_at")?, row.instant("seen_at")?);
+    let memberships = tx
+        .run(
+            "select workspace_id, role from memberships where account_id = $1 order by workspace_id",
+            values![account.id],
+        )
+        .await?;
+    let membership = |row: Row| {
+        let mut row = row.reader("memberships");
+        Ok(Membership { workspace: WorkspaceId(row.uuid("workspace_id")?), role: row.parsed("role")? })
+    };
+    let memberships = memberships.into_iter().map(membership).collect::<Result<_, StoreError>>()?;
+    Ok(Some(SessionRecord { account, memberships, created_at, seen_at }))
+}
+
+/// Counts an attempt for its account and its address, unless one of them is blocked.
+async fn count_attempt(
+    tx: &mut dyn Tx,
+    attempt: LoginAttempt,
+) -> Result<TransactionEnd<Option<LoginBlocked>>, StoreError> {
+    let mut entries = Vec::new();
+    for (key, free_attempts) in sorted_keys(attempt) {
+        entries.push((key, free_attempts, lock_entry(tx, key, attempt.at).await?));
+    }
+    let blocks = entries
+        .iter()
+        .map(|(key, free_attempts, failed)| LoginBlocked { key: *key, until: failed.blocked_until(*free_attempts) });
+    if let Some(blocked) = blocks.max_by_key(|blocked| blocked.until).filter(|blocked| blocked.until > attempt.at) {
+        return Ok(TransactionEnd::Rollback(Some(blocked)));
+    }
+    for (key, _, failed) in entries {
+        let FailedLogins { count, last_at } = failed.with_failure(attempt.at);
+        let update = "update login_throttle set failed_attempts = $1, last_attempt_at = $2 where key_hash = $3";
+        tx.run(update, values![i64::from(count), last_at, key.0]).await?;
+    }
+    Ok(TransactionEnd::Commit(None))
+}
+
+/// Records a successful login: resets the account, and takes back the attempt counted for the address.
+async fn record_success(tx: &mut dyn Tx, attempt: LoginAttempt) -> Result<(), StoreError> {
+    for (key, _) in sorted_keys(attempt) {
+        let change = if key == attempt.account {
+            "delete from login_throttle where key_hash = $1"
+        } else {
+            "update login_throttle set failed_attempts = failed_attempts - 1
+              where key_hash = $1 and failed_attempts > 0"
+        };
+        tx.run(change, values![key.0]).await?;
+    }
+    Ok(())
+}
+
+/// Deletes a bounded number of expired entries, and of entries over the maximum. Returns the number of deleted rows.
+pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
+    let expired_before = now.saturating_sub(RESET_AFTER).unwrap_or(Timestamp::MIN);
+    let expired = tx
+        .run(
+            "delete from login_throttle where key_hash in
+               (select key_hash from login_throttle where last_attempt_at < $1
+                 order by last_attempt_at, key_hash limit 1000)
+               and last_attempt_at < $1
+             returning 1",
+            values![expired_before],
+        )
+        .await?;
+    let surplus = tx
+        .run(
+            "delete from login_throttle where key_hash in
+               (select key_hash from login_throttle
+                 order by last_attempt_at desc, key_hash desc limit 1000 offset $1)
+             returning 1",
+            values![MAX_ENTRIES],
+        )
+        .await?;
+    Ok(expired.len() + surplus.len())
+}
+
+/// Sorted, so that concurrent transactions lock the rows in the same order.
+fn sorted_keys(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
+    let mut keys = [(attempt.account, FREE_ATTEMPTS_PER_ACCOUNT), (attempt.address, FREE_ATTEMPTS_PER_ADDRESS)];
+    keys.sort_unstable();
+    keys
+}
+
+/// Returns the entry of a key, and locks it until the end of the transaction.
+async fn lock_entry(tx: &mut dyn Tx, key: LoginThrottleKey, now: Timestamp) -> Result<FailedLogins, StoreError> {
+    let row = tx
+        .first(
+            "insert into login_throttle (key_hash, failed_attempts, last_attempt_at) values ($1, 0, $2)
+             on conflict (key_hash) do update set failed_attempts = login_throttle.failed_attempts
+             returning failed_attempts, last_attempt_at",
+            values![key.0, now],
+        )
+        .await?;
+    row.map_or(Ok(FailedLogins { count: 0, last_at: now }), failed_logins_from_row)
+}
+
+fn failed_logins_from_row(row: Row) -> Result<FailedLogins, StoreError> {
+    let mut row = row.reader("login_throttle");
+    let count = u32::try_from(row.int("failed_attempts")?).unwrap_or(u32::MAX);
+    Ok(FailedLogins { count, last_at: row.instant("last_attempt_at")? })
+}

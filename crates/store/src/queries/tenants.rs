@@ -1,0 +1,567 @@
+//! Workspaces, projects and credentials.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+    search::Filter,
+    tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
+};
+use ringtrue_engine::ports::{
+    ControlPlaneVersion, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
+    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, StoreError, TenantLookup, UpdateProjectOutcome,
+    WorkspaceStore,
+};
+
+use super::{
+    PagedQuery, SqlStore,
+    deployment::{insert_audit_event, insert_audit_events},
+    idempotency,
+};
+use crate::{
+    driver::{Database, TransactionEnd, Tx},
+    filter,
+    row::{Row, Value, values},
+    row_mapping::{
+        self, AllowedNetworkJson, ConfigurationJson, RateLimitsJson, credential_columns, project_columns,
+        workspace_columns,
+    },
+};
+
+const FIND_WORKSPACE_SQL: &str = concat!("select ", workspace_columns!(), " from workspaces where id = $1");
+
+#[async_trait]
+impl<D: Database> WorkspaceStore for SqlStore<D> {
+    async fn create_workspace(
+        &self,
+        workspace: &Workspace,
+        credential: Option<&Credential>,
+        audit: &[AuditEvent],
+    ) -> Result<(), StoreError> {
+        let (workspace, credential, events) = (workspace.clone(), credential.cloned(), audit.to_vec());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                insert_workspace(tx, &workspace, version).await?;
+                if let Some(credential) = credential {
+                    insert_credential(tx, &credential, version).await?;
+                }
+                insert_audit_events(tx, &events).await?;
+                Ok(TransactionEnd::Commit(()))
+            })
+        })
+        .await
+    }
+
+    async fn rename_workspace(
+        &self,
+        id: WorkspaceId,
+        name: &Name,
+        expected: Option<&Workspace>,
+        at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<Option<Workspace>, StoreError> {
+        self.update_workspace(
+            concat!(
+                "update workspaces set name = $1, updated_at = $2, changed = $3 where id = $4 returning ",
+                workspace_columns!()
+            ),
+            name.as_str().into(),
+            id,
+            expected,
+            at,
+            audit,
+        )
+        .await
+    }
+
+    async fn set_workspace_limits(
+        &self,
+        id: WorkspaceId,
+        limits: RateLimits,
+        at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<Option<Workspace>, StoreError> {
+        self.update_workspace(
+            concat!(
+                "update workspaces set rate_limits = $1, updated_at = $2, changed = $3 where id = $4 returning ",
+                workspace_columns!()
+            ),
+            row_mapping::to_json(&RateLimitsJson::from(limits))?.into(),
+            id,
+            None,
+            at,
+            audit,
+        )
+        .await
+    }
+
+    async fn find_workspace(
+        &self,
+        caller: WorkspaceId,
+        id: WorkspaceId,
+    ) -> Result<TenantLookup<Workspace>, StoreError> {
+        let row = self.read_first(FIND_WORKSPACE_SQL, values![id]).await?;
+        match row {
+            None => Ok(TenantLookup::NotFound),
+            Some(_) if caller != id => Ok(TenantLookup::OtherTenant),
+            Some(row) => row_mapping::workspace_from_row(row).map(TenantLookup::Found),
+        }
+    }
+
+    async fn list_all_workspaces(&self, page: PageRequest) -> Result<Page<Workspace>, StoreError> {
+        let list = PagedQuery {
+            columns: workspace_columns!(),
+            from: "workspaces".into(),
+            values: vec![],
+            order: "created_at desc, id desc",
+            page,
+        };
+        self.read_page(list, row_mapping::workspace_from_row).await
+    }
+}
+
+impl<D: Database> SqlStore<D> {
+    /// Updates one column of a workspace. The parameters of `update` are the value, the time, the version and the id.
+    async fn update_workspace(
+        &self,
+        update: &'static str,
+        value: Value,
+        id: WorkspaceId,
+        expected: Option<&Workspace>,
+        at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<Option<Workspace>, StoreError> {
+        let (expected, event) = (expected.cloned(), audit.clone());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                if let Some(expected) = expected {
+                    let current = tx
+                        .first(FIND_WORKSPACE_SQL, values![id])
+                        .await?
+                        .map(row_mapping::workspace_from_row)
+                        .transpose()?;
+                    if current != Some(expected) {
+                        return Ok(TransactionEnd::Rollback(None));
+                    }
+                }
+                let Some(row) = tx.first(update, values![value, at, version.0, id]).await? else {
+                    return Ok(TransactionEnd::Rollback(None));
+                };
+                insert_audit_event(tx, &event).await?;
+                row_mapping::workspace_from_row(row).map(|workspace| TransactionEnd::Commit(Some(workspace)))
+            })
+        })
+        .await
+    }
+}
+
+async fn insert_workspace(
+    tx: &mut dyn Tx,
+    workspace: &Workspace,
+    version: ControlPlaneVersion,
+) -> Result<(), StoreError> {
+    tx.run(
+        concat!("insert into workspaces (", workspace_columns!(), ", changed) values ($1, $2, $3, $4, $5, $6, $7)"),
+        values![
+            workspace.id,
+            workspace.name.as_str(),
+            workspace.data_residency.as_str(),
+            row_mapping::to_json(&RateLimitsJson::from(workspace.rate_limits))?,
+            workspace.created_at,
+            workspace.updated_at,
+            version.0,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+#[async_trait]
+impl<D: Database> ProjectStore for SqlStore<D> {
+    async fn create_project(
+        &self,
+        project: &Project,
+        credential: &Credential,
+        audit: &[AuditEvent],
+        response: Option<&IdempotentResponse>,
+        max_projects: u32,
+    ) -> Result<CreateProjectOutcome, StoreError> {
+        let (project, credential) = (project.clone(), credential.clone());
+        let (events, response) = (audit.to_vec(), response.cloned());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                if is_name_taken(tx, &project).await? {
+                    return Ok(TransactionEnd::Rollback(CreateProjectOutcome::NameTaken));
+                }
+                let count = tx
+                    .number("select count(*) from projects where workspace_id = $1", values![project.workspace])
+                    .await?;
+                if count >= i64::from(max_projects) {
+                    return Ok(TransactionEnd::Rollback(CreateProjectOutcome::LimitReached));
+                }
+                insert_project(tx, &project, version).await?;
+                insert_credential(tx, &credential, version).await?;
+                insert_audit_events(tx, &events).await?;
+                idempotency::store_response(tx, response.as_ref()).await?;
+                Ok(TransactionEnd::Commit(CreateProjectOutcome::Created))
+            })
+        })
+        .await
+    }
+
+    async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<TenantLookup<Project>, StoreError> {
+        let row = self
+            .read_first(concat!("select ", project_columns!(), " from projects where id = $1"), values![id])
+            .await?;
+        let Some(project) = row.map(row_mapping::project_from_row).transpose()? else {
+            return Ok(TenantLookup::NotFound);
+        };
+        Ok(if project.workspace == workspace { TenantLookup::Found(project) } else { TenantLookup::OtherTenant })
+    }
+
+    async fn list_projects(
+        &self,
+        workspace: WorkspaceId,
+        page: PageRequest,
+        filter: Option<&Filter>,
+    ) -> Result<Page<Project>, StoreError> {
+        let mut values = values![workspace].to_vec();
+        let from = match filter {
+            None => "projects where workspace_id = $1".into(),
+            Some(filter) => {
+                let condition = filter::compile(filter, project_column, &mut values)?;
+                format!("projects where workspace_id = $1 and ({condition})").into()
+            }
+        };
+        let list = PagedQuery { columns: project_columns!(), from, values, order: "created_at desc, id desc", page };
+        self.read_page(list, row_mapping::project_from_row).await
+    }
+
+    async fn update_project(
+        &self,
+        project: &Project,
+        replacement: Option<&Credential>,
+        audit: &[AuditEvent],
+    ) -> Result<UpdateProjectOutcome, StoreError> {
+        let (project, replacement, events) = (project.clone(), replacement.cloned(), audit.to_vec());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                let current = tx
+                    .first(
+                        "select revision from projects where workspace_id = $1 and id = $2",
+                        values![project.workspace, project.id],
+                    )
+                    .await?;
+                if current.map(Row::into_int).transpose()? != Some(project.revision.0 - 1) {
+                    return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::Stale));
+                }
+                if is_name_taken(tx, &project).await? {
+                    return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::NameTaken));
+                }
+                update_project_row(tx, &project, version).await?;
+                if let Some(replacement) = &replacement {
+                    replace_credentials(tx, replacement, version).await?;
+                }
+                insert_audit_events(tx, &events).await?;
+                Ok(TransactionEnd::Commit(UpdateProjectOutcome::Updated))
+            })
+        })
+        .await
+    }
+}
+
+/// The column of a filter field.
+fn project_column(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "project_id" => "id",
+        "name" => "name",
+        "mode" => "mode",
+        "disabled" => "disabled",
+        "created_at" => "created_at",
+        "updated_at" => "updated_at",
+        _ => return None,
+    })
+}
+
+async fn is_name_taken(tx: &mut dyn Tx, project: &Project) -> Result<bool, StoreError> {
+    let other = tx
+        .first(
+            "select 1 from projects where workspace_id = $1 and name = $2 and id <> $3",
+            values![project.workspace, project.name.as_str(), project.id],
+        )
+        .await?;
+    Ok(other.is_some())
+}
+
+async fn insert_project(tx: &mut dyn Tx, project: &Project, version: ControlPlaneVersion) -> Result<(), StoreError> {
+    tx.run(
+        concat!(
+            "insert into projects (",
+            project_columns!(),
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+        ),
+        values![
+            project.id,
+            project.workspace,
+            project.name.as_str(),
+            project.mode.as_str(),
+            project.disabled,
+            configuration_json(project)?,
+            row_mapping::names_to_json(&project.products)?,
+            allowed_networks_json(project)?,
+            project.created_at,
+            project.updated_at,
+            project.revision.0,
+            project.live_since,
+            version.0,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn update_project_row(
+    tx: &mut dyn Tx,
+    project: &Project,
+    version: ControlPlaneVersion,
+) -> Result<(), StoreError> {
+    tx.run(
+        "update projects
+            set name = $1, mode = $2, disabled = $3, configuration = $4, products = $5, allowed_networks = $6,
+                updated_at = $7, revision = $8, live_since = $9, changed = $10
+          where id = $11",
+        values![
+            project.name.as_str(),
+            project.mode.as_str(),
+            project.disabled,
+            configuration_json(project)?,
+            row_mapping::names_to_json(&project.products)?,
+            allowed_networks_json(project)?,
+            project.updated_at,
+            project.revision.0,
+            project.live_since,
+            version.0,
+            project.id,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+fn configuration_json(project: &Project) -> Result<String, StoreError> {
+    row_mapping::to_json(&ConfigurationJson::from(&project.configuration))
+}
+
+fn allowed_networks_json(project: &Project) -> Result<String, StoreError> {
+    row_mapping::to_json(&project.allowed_networks.iter().map(AllowedNetworkJson::from).collect::<Vec<_>>())
+}
+
+const FIND_CREDENTIAL_SQL: &str =
+    concat!("select ", credential_columns!(), " from credentials where client_id = $1 and deleted_at is null");
+
+#[async_trait]
+impl<D: Database> CredentialStore for SqlStore<D> {
+    async fn create_credential(
+        &self,
+        credential: &Credential,
+        audit: &AuditEvent,
+        response: Option<&IdempotentResponse>,
+        limits: CredentialLimits,
+    ) -> Result<CreateCredentialOutcome, StoreError> {
+        let (credential, event, response) = (credential.clone(), audit.clone(), response.cloned());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                if count_live(tx, credential.owner, credential.created_at).await? >= i64::from(limits.max_live) {
+                    return Ok(TransactionEnd::Rollback(CreateCredentialOutcome::LimitReached));
+                }
+                insert_credential(tx, &credential, version).await?;
+                delete_oldest_dead(tx, credential.owner, credential.created_at, limits.max_dead).await?;
+                insert_audit_event(tx, &event).await?;
+                idempotency::store_response(tx, response.as_ref()).await?;
+                Ok(TransactionEnd::Commit(CreateCredentialOutcome::Created))
+            })
+        })
+        .await
+    }
+
+    async fn find_credential(
+        &self,
+        owner: CredentialOwner,
+        client_id: &ClientId,
+    ) -> Result<TenantLookup<Credential>, StoreError> {
+        let row = self.read_first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
+        visible_to(owner, row)
+    }
+
+    async fn list_credentials(
+        &self,
+        owner: CredentialOwner,
+        page: PageRequest,
+    ) -> Result<Page<Credential>, StoreError> {
+        let (condition, values) = not_deleted_condition(owner);
+        let list = PagedQuery {
+            columns: credential_columns!(),
+            from: format!("credentials where {condition}").into(),
+            values,
+            order: "created_at desc, client_id desc",
+            page,
+        };
+        self.read_page(list, row_mapping::credential_from_row).await
+    }
+
+    async fn delete_credential(
+        &self,
+        owner: CredentialOwner,
+        client_id: &ClientId,
+        expected: Option<&Credential>,
+        at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError> {
+        let (client_id, expected, event) = (client_id.clone(), expected.cloned(), audit.clone());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                let row = tx.first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
+                let current = match visible_to(owner, row)? {
+                    TenantLookup::Found(current) => current,
+                    TenantLookup::OtherTenant => return Ok(TransactionEnd::Rollback(TenantLookup::OtherTenant)),
+                    TenantLookup::NotFound => return Ok(TransactionEnd::Rollback(TenantLookup::NotFound)),
+                };
+                // `last_used_at` does not make the expected state stale.
+                let without_use = |credential: Credential| Credential { last_used_at: None, ..credential };
+                if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
+                    return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::Stale)));
+                }
+                tx.run(
+                    "update credentials set deleted_at = $1, changed = $2 where client_id = $3",
+                    values![at, version.0, client_id.as_str()],
+                )
+                .await?;
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
+            })
+        })
+        .await
+    }
+
+    async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError> {
+        for uses in uses.chunks(USES_PER_TRANSACTION) {
+            // Sorted, so that nodes cannot deadlock.
+            let mut uses = uses.to_vec();
+            uses.sort_unstable();
+            self.database
+                .transact(move |tx| {
+                    Box::pin(async move {
+                        for (client_id, at) in &uses {
+                            tx.run(
+                                "update credentials set last_used_at = $1
+                                  where client_id = $2 and (last_used_at is null or last_used_at < $1)",
+                                values![*at, client_id.as_str()],
+                            )
+                            .await?;
+                        }
+                        Ok(TransactionEnd::Commit(()))
+                    })
+                })
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps transactions short.
+const USES_PER_TRANSACTION: usize = 200;
+
+/// The condition for the credentials of an owner that are not deleted, and its parameters.
+fn not_deleted_condition(owner: CredentialOwner) -> (&'static str, Vec<Value>) {
+    match owner {
+        CredentialOwner::Workspace(workspace) => {
+            ("workspace_id = $1 and project_id is null and deleted_at is null", values![workspace].to_vec())
+        }
+        CredentialOwner::Project(workspace, project) => {
+            ("workspace_id = $1 and project_id = $2 and deleted_at is null", values![workspace, project].to_vec())
+        }
+    }
+}
+
+async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> Result<i64, StoreError> {
+    let (condition, mut values) = not_deleted_condition(owner);
+    values.push(now.into());
+    let sql = format!(
+        "select count(*) from credentials where {condition} and (expires_at is null or expires_at > ${})",
+        values.len()
+    );
+    tx.number(sql, &values).await
+}
+
+/// Minimum retention of deleted credentials, so that a disconnected node still learns of the deletion.
+const TOMBSTONE_RETENTION_MILLIS: i64 = 60 * 60 * 1_000;
+
+/// Deletes all but the newest deleted or expired credentials of a workspace. Runs on every create, so few rows go at a
+/// time.
+async fn delete_oldest_dead(
+    tx: &mut dyn Tx,
+    owner: CredentialOwner,
+    now: Timestamp,
+    kept: u32,
+) -> Result<(), StoreError> {
+    tx.run(
+        "delete from credentials where client_id in
+           (select client_id from credentials
+             where workspace_id = $1 and coalesce(deleted_at, expires_at) <= $2
+             order by coalesce(deleted_at, expires_at) desc, client_id desc limit 1000 offset $3)",
+        values![owner.workspace(), now.as_millisecond().saturating_sub(TOMBSTONE_RETENTION_MILLIS), i64::from(kept),],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Replaces all credentials of a project by a new one.
+async fn replace_credentials(
+    tx: &mut dyn Tx,
+    new: &Credential,
+    version: ControlPlaneVersion,
+) -> Result<(), StoreError> {
+    tx.run(
+        "update credentials set deleted_at = $1, changed = $2
+          where workspace_id = $3 and project_id = $4 and deleted_at is null",
+        values![new.created_at, version.0, new.owner.workspace(), new.owner.project()],
+    )
+    .await?;
+    insert_credential(tx, new, version).await
+}
+
+async fn insert_credential(
+    tx: &mut dyn Tx,
+    credential: &Credential,
+    version: ControlPlaneVersion,
+) -> Result<(), StoreError> {
+    tx.run(
+        concat!(
+            "insert into credentials (",
+            credential_columns!(),
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+        ),
+        values![
+            credential.client_id.as_str(),
+            credential.owner.workspace(),
+            credential.owner.project(),
+            credential.secret_digest.0,
+            row_mapping::names_to_json(&credential.scopes)?,
+            credential.created_at,
+            credential.expires_at,
+            credential.deleted_at,
+            credential.last_used_at,
+            version.0,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Workspace owners do not see the credentials of projects.
+fn visible_to(owner: CredentialOwner, row: Option<Row>) -> Result<TenantLookup<Credential>, StoreError> {
+    let Some(row) = row else { return Ok(TenantLookup::NotFound) };
+    let credential = row_mapping::credential_from_row(row)?;
+    Ok(if credential.owner == owner { TenantLookup::Found(credential) } else { TenantLookup::OtherTenant })
+}

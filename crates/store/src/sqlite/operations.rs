@@ -1,0 +1,417 @@
+//! The batched operations, each for one caller. The writer thread is the only writer: an operation may read before it
+//! writes, and nothing changes in between.
+
+use std::sync::LazyLock;
+
+use ringtrue_domain::{
+    lifecycle::{CheckConclusion, CheckId, ErrorCode, Reference},
+    phone::Msisdn,
+};
+use ringtrue_engine::ports::{
+    AttemptSettlement, BeginRedirect, ClaimOutcome, ConcludeOutcome, CreateCheckOutcome, IdempotencyClaim,
+    IdempotentResponse, MAX_LOGGED_ATTEMPTS, StoreError, TokenHash,
+};
+use rusqlite::{Connection, params_from_iter};
+use uuid::Uuid;
+
+use super::{
+    Sqlite,
+    connection::store_error,
+    writer::{BatchTransaction, WriteOp},
+};
+use crate::{
+    check_row_mapping::{self, check_columns, has_redirect_session, redirect_session_columns},
+    driver::{Database, TransactionEnd, Tx},
+    operation::{
+        ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit, open_check_columns,
+        redirect_usage_changes,
+    },
+    queries::idempotency::{IdempotencyKey, claim_lost_error, idempotency_key_columns, store_response_sql},
+    row::{Row, Value, values},
+};
+
+impl WriteOp for InsertCheck {
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<CreateCheckOutcome>, StoreError> {
+        if let Some(refused) = check_number_limit(tx, self)? {
+            return Ok(TransactionEnd::Rollback(refused));
+        }
+        store_response(tx, self.idempotent_response.as_ref())?;
+        if self.expectation.is_some() {
+            insert_open_check(tx, self)?;
+        } else {
+            tx.defer_insert(self);
+        }
+        tx.defer_counts([self.usage()]);
+        Ok(TransactionEnd::Commit(CreateCheckOutcome::Created))
+    }
+}
+
+/// Stores the response of a request with an idempotency key. Fails if another request has taken the claim over.
+fn store_response(tx: &mut BatchTransaction<'_>, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
+    let Some(response) = response else { return Ok(()) };
+    let stored = tx.execute(
+        store_response_sql!(),
+        values![response.sealed_response.as_slice(), response.tenant, response.key_digest, response.claim_id],
+    )?;
+    if stored == 0 { Err(claim_lost_error()) } else { Ok(()) }
+}
+
+/// Applies the per-number limit of a project and product.
+fn check_number_limit(
+    tx: &mut BatchTransaction<'_>,
+    new: &InsertCheck,
+) -> Result<Option<CreateCheckOutcome>, StoreError> {
+    let (Some(claimed), Some(limit)) = (new.check.claimed, new.number_limit) else { return Ok(None) };
+    let at = new.check.created_at;
+    let rows = tx.query(
+        "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+          order by created_at desc limit $5",
+        values![
+            claimed.hash,
+            new.check.project,
+            at.as_millisecond() - number_limit::window_millis(limit),
+            new.check.product.as_str(),
+            i64::from(limit.max_checks),
+        ],
+    )?;
+    let mut instants =
+        rows.into_iter().map(|row| row.reader("checks").int("created_at")).collect::<Result<Vec<_>, _>>()?;
+    instants.reverse();
+    let blocked = number_limit::blocked_until(limit, &instants).filter(|until| at < *until);
+    Ok(blocked.map(|retry_at| CreateCheckOutcome::TooManyChecks { retry_at }))
+}
+
+fn insert_open_check(tx: &mut BatchTransaction<'_>, new: &InsertCheck) -> Result<(), StoreError> {
+    let check = &new.check;
+    if let Some(input) = new.silent_input() {
+        let insert = "insert into redirect_sessions (check_id, input, wrong_codes) values ($1, $2, 0)";
+        tx.execute(insert, values![check.id, input])?;
+    }
+    let (receiver, code) = new.expected_sms().unzip();
+    tx.execute(
+        "insert into checks (id, project_id, created_at, expires_at, product, mode, status, network_id, receiver,
+                             number_hash, number_tail, reference_id, callback_url, code_hash, redirect_url)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        values![
+            check.id,
+            check.project,
+            check.created_at,
+            check.expires_at,
+            check.product.as_str(),
+            check.mode.as_str(),
+            check.status().as_str(),
+            check.network.as_ref(),
+            receiver.map(Msisdn::as_str),
+            check.claimed.map(|claimed| claimed.hash),
+            check.claimed.map(|claimed| claimed.tail.to_string()),
+            check.reference.as_ref().map(Reference::as_str),
+            check.callback_url.as_ref(),
+            code.copied(),
+            check.redirect_url.as_ref(),
+        ],
+    )?;
+    let insert = "insert into deadlines (due_at, check_id) values ($1, $2)";
+    tx.execute(insert, values![check.expires_at, check.id])?;
+    Ok(())
+}
+
+const CONCLUDED_COLUMN_COUNT: usize = 14;
+/// Statements by number of rows, largest first.
+static INSERTS: LazyLock<[(usize, String); 3]> = LazyLock::new(|| [32, 8, 1].map(|rows| (rows, insert_sql(rows))));
+
+fn insert_sql(rows: usize) -> String {
+    let row = format!("({})", ["?"; CONCLUDED_COLUMN_COUNT].join(", "));
+    format!(
+        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+                             error_code, network_id, reference_id, swap_covered, swap_within)
+         values {}",
+        vec![row; rows].join(", ")
+    )
+}
+
+/// Checks that are created concluded, as rows of `checks`. They may be written late, because callers get the ids only
+/// after the commit: with one statement for each row the statement overhead would be as large as the insert.
+#[derive(Debug, Default)]
+pub(super) struct ConcludedCheckRows(Vec<[Value; CONCLUDED_COLUMN_COUNT]>);
+
+impl ConcludedCheckRows {
+    pub(super) fn add(&mut self, new: &InsertCheck) {
+        let (check, swap) = (&new.check, new.sim_swap());
+        self.0.push([
+            check.id.into(),
+            check.project.into(),
+            check.created_at.into(),
+            check.expires_at.into(),
+            new.concluded_at().into(),
+            check.product.as_str().into(),
+            check.mode.as_str().into(),
+            check.status().as_str().into(),
+            new.matched().into(),
+            new.error_code().into(),
+            check.network.as_ref().into(),
+            check.reference.as_ref().map(Reference::as_str).into(),
+            swap.map(|swap| i64::from(swap.covered_minutes)).into(),
+            swap.and_then(|swap| swap.changed_within_minutes).map(i64::from).into(),
+        ]);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
+    pub(super) fn write(mut self, connection: &Connection) -> Result<(), StoreError> {
+        // Ascending ids append to the table's tree.
+        self.0.sort_unstable_by_key(|row| if let Value::Uuid(id) = row[0] { id } else { Uuid::nil() });
+        let mut rest = &self.0[..];
+        for (rows, sql) in &*INSERTS {
+            while let Some((chunk, remainder)) = rest.split_at_checked(*rows) {
+                let mut statement = connection.prepare_cached(sql).map_err(|error| store_error(&error))?;
+                let written = statement.execute(params_from_iter(chunk.iter().flatten()));
+                written.map_err(|error| store_error(&error))?;
+                rest = remainder;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WriteOp for ConcludeCheck {
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<ConcludeOutcome>, StoreError> {
+        let conclusion = &self.conclusion;
+        let open = concat!("select ", open_check_columns!(), " from checks where id = $1 and concluded_at is null");
+        let Some(row) = tx.query_first(open, values![conclusion.check()])? else {
+            return Ok(TransactionEnd::Rollback(ConcludeOutcome::AlreadyConcluded));
+        };
+        let before = OpenCheck::from_row(row)?;
+        update_concluded(tx, conclusion)?;
+        let delete = "delete from deadlines where due_at = $1 and check_id = $2";
+        tx.execute(delete, values![before.expires_at, conclusion.check()])?;
+        if has_redirect_session(conclusion.product()) {
+            tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check()])?;
+        }
+        if let Some(callback) = &self.callback {
+            tx.execute(
+                "insert into callbacks
+                        (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body)
+                 values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7)",
+                values![
+                    conclusion.check(),
+                    conclusion.project(),
+                    conclusion.at(),
+                    callback.due_at,
+                    conclusion.product().as_str(),
+                    &callback.url,
+                    &callback.body,
+                ],
+            )?;
+        }
+        tx.defer_counts(self.usage_changes(&before));
+        Ok(TransactionEnd::Commit(ConcludeOutcome::Concluded { was_pending: before.was_pending }))
+    }
+}
+
+fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion) -> Result<(), StoreError> {
+    let discovered = conclusion.discovered();
+    let number = discovered.and_then(|discovered| discovered.number);
+    tx.execute(
+        "update checks
+            set concluded_at = $1, status = $2, matched = $3, error_code = $4,
+                number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7,
+                connector = coalesce($8, connector)
+          where id = $9",
+        values![
+            conclusion.at(),
+            conclusion.status().as_str(),
+            conclusion.matched(),
+            conclusion.error_code().map(ErrorCode::as_str),
+            number.map(|number| number.hash),
+            number.map(|number| number.tail.to_string()),
+            discovered.and_then(|discovered| discovered.sealed.as_ref()),
+            conclusion.connector(),
+            conclusion.check(),
+        ],
+    )?;
+    Ok(())
+}
+
+impl Run<FindCheck> for Sqlite {
+    async fn run(&self, find: FindCheck) -> Result<Vec<Row>, StoreError> {
+        match find {
+            FindCheck::ById(id) => {
+                let select = concat!("select ", check_columns!(), " from checks where id = $1");
+                self.read(move |tx| Box::pin(async move { tx.run(select, values![id]).await })).await
+            }
+            FindCheck::ByCodes(codes) => {
+                let select = concat!("select ", check_columns!(), " from checks where code_hash = $1");
+                let find = async move |tx: &mut dyn Tx| {
+                    let mut found = Vec::new();
+                    for code in codes {
+                        found.extend(tx.first(select, values![code]).await?);
+                    }
+                    Ok(found)
+                };
+                self.read(move |tx| Box::pin(find(tx))).await
+            }
+            FindCheck::WithRedirectSession(id) => {
+                let select = concat!(
+                    "select ",
+                    check_columns!(),
+                    ", ",
+                    redirect_session_columns!(),
+                    " from checks left join redirect_sessions on redirect_sessions.check_id = checks.id
+                      where checks.id = $1"
+                );
+                Ok(self.look_up(select, [id.into()]).await?.into_iter().collect())
+            }
+        }
+    }
+}
+
+impl WriteOp for RedirectOperation {
+    /// Nothing is reported outside between a consumed state and the verdict, whose commit makes both durable.
+    fn waits_for_sync(&self) -> bool {
+        !matches!(self, RedirectOperation::ConsumeState { .. })
+    }
+
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<Option<Row>>, StoreError> {
+        let changed = match self {
+            RedirectOperation::Begin(redirect) => return begin_redirect(tx, redirect),
+            RedirectOperation::ConsumeState { check, state_hash } => consume_state(tx, *check, *state_hash)?,
+            RedirectOperation::StoreVerdict { check, verdict } => {
+                let updated = tx.execute(
+                    "update redirect_sessions
+                        set code_hash = $1, verdict = $2, state_hash = null, pending_redirect = null
+                      where check_id = $3 and code_hash is null",
+                    values![verdict.code_hash, &verdict.verdict, *check],
+                )?;
+                (updated > 0).then(|| Row(Vec::new()))
+            }
+        };
+        Ok(TransactionEnd::Commit(changed))
+    }
+}
+
+fn begin_redirect(
+    tx: &mut BatchTransaction<'_>,
+    redirect: &BeginRedirect,
+) -> Result<TransactionEnd<Option<Row>>, StoreError> {
+    let BeginRedirect { check, network, state_hash, pending_redirect, at } = redirect;
+    let before = tx.query_first(
+        "select id, project_id, product, created_at, status, network_id from checks
+          where id = $1 and status in ('ACCEPTED', 'PENDING')",
+        values![*check],
+    )?;
+    let Some(before) = before else { return Ok(TransactionEnd::Rollback(None)) };
+    let updated = tx.execute(
+        "update redirect_sessions set state_hash = $1, pending_redirect = $2
+          where check_id = $3 and code_hash is null",
+        values![*state_hash, pending_redirect, *check],
+    )?;
+    if updated == 0 {
+        return Ok(TransactionEnd::Rollback(None));
+    }
+    if let Some(counts) = redirect_usage_changes(before, redirect)? {
+        tx.execute(
+            "update checks
+                set pending_at = coalesce(pending_at, max($1, created_at)), status = 'PENDING', network_id = $2
+              where id = $3",
+            values![*at, network, *check],
+        )?;
+        tx.defer_counts(counts);
+    }
+    Ok(TransactionEnd::Commit(Some(Row(Vec::new()))))
+}
+
+fn consume_state(tx: &mut BatchTransaction<'_>, check: CheckId, state: TokenHash) -> Result<Option<Row>, StoreError> {
+    let found = tx.query_first(
+        concat!(
+            "select ",
+            check_columns!(),
+            ", ",
+            redirect_session_columns!(),
+            ", redirect_sessions.pending_redirect
+               from checks join redirect_sessions on redirect_sessions.check_id = checks.id
+              where checks.id = $1 and redirect_sessions.state_hash = $2"
+        ),
+        values![check, state],
+    )?;
+    if found.is_some() {
+        tx.execute(
+            "update redirect_sessions set state_hash = null, pending_redirect = null where check_id = $1",
+            values![check],
+        )?;
+    }
+    Ok(found)
+}
+
+impl WriteOp for AttemptSettlement {
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<bool>, StoreError> {
+        let AttemptSettlement { check, attempt, outcome, log } = self;
+        let (state, failed_attempts, due_at) = check_row_mapping::columns_after_attempt(*attempt, *outcome);
+        let settled = tx.execute(
+            "update callbacks set state = $1, failed_attempts = $2, due_at = $3
+              where check_id = $4 and state = 'waiting' and failed_attempts = $5",
+            values![state, failed_attempts, due_at, *check, i64::from(*attempt) - 1],
+        )?;
+        if settled == 0 {
+            return Ok(TransactionEnd::Rollback(false));
+        }
+        tx.execute(
+            "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+            values![
+                *check,
+                i64::from(*attempt),
+                log.started_at,
+                log.ended_at,
+                log.status.map(i64::from),
+                log.failure.as_deref(),
+                log.exchange.as_ref(),
+            ],
+        )?;
+        if *attempt > MAX_LOGGED_ATTEMPTS {
+            tx.execute(
+                "delete from callback_attempts where check_id = $1 and attempt <= $2",
+                values![*check, i64::from(attempt - MAX_LOGGED_ATTEMPTS)],
+            )?;
+        }
+        Ok(TransactionEnd::Commit(true))
+    }
+}
+
+impl WriteOp for IdempotencyClaim {
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<ClaimOutcome>, StoreError> {
+        tx.execute(
+            "insert into idempotency_keys
+                    (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at)
+             values ($1, $2, $3, $4, $5, $6, $7)
+             on conflict (tenant, key_digest) do update
+                set fingerprint = excluded.fingerprint, claim = excluded.claim, claimed_at = excluded.claimed_at,
+                    lease_until = excluded.lease_until, expires_at = excluded.expires_at, response = null
+              where idempotency_keys.expires_at <= excluded.claimed_at
+                 or (idempotency_keys.response is null and idempotency_keys.lease_until <= excluded.claimed_at
+                     and idempotency_keys.fingerprint = excluded.fingerprint)",
+            values![
+                self.tenant,
+                self.key_digest,
+                self.fingerprint,
+                self.claim_id,
+                self.now,
+                self.lease_until,
+                self.expires_at,
+            ],
+        )?;
+        let select = concat!(
+            "select ",
+            idempotency_key_columns!(),
+            " from idempotency_keys where tenant = $1 and key_digest = $2"
+        );
+        let missing = || StoreError::Refused("a claimed idempotency key disappeared".to_owned());
+        let row = tx.query_first(select, values![self.tenant, self.key_digest])?.ok_or_else(missing)?;
+        Ok(TransactionEnd::Commit(IdempotencyKey::from_row(row)?.outcome_for(self)))
+    }
+}

@@ -1,0 +1,251 @@
+//! A database for one test, dropped at its end.
+//!
+//! Migrations are slow, so the schema is created once and copied.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver},
+    },
+};
+
+use jiff::Timestamp;
+use ringtrue_engine::ports::{Entropy, Store, SystemEntropy};
+use ringtrue_store::{StoreOptions, StoreUrl};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+#[derive(Debug)]
+pub struct Database {
+    address: String,
+    location: DatabaseLocation,
+}
+
+#[derive(Debug)]
+enum DatabaseLocation {
+    Folder(TempDir),
+    Server { name: String },
+}
+
+impl Database {
+    pub async fn sqlite() -> Self {
+        static EMPTY: OnceCell<Vec<u8>> = OnceCell::const_new();
+        let empty = EMPTY.get_or_init(|| async {
+            let folder = folder();
+            let path = folder.path().join("empty.db");
+            migrate(&sqlite_address(&path)).await;
+            assert!(!path.with_extension("db-wal").exists(), "the WAL is checkpointed into the file");
+            fs::read(path).expect("a database")
+        });
+        let folder = folder();
+        let path = folder.path().join("ringtrue.db");
+        fs::write(&path, empty.await).expect("a copy");
+        Database { address: sqlite_address(&path), location: DatabaseLocation::Folder(folder) }
+    }
+
+    /// On the server that `make test` started.
+    pub async fn postgres() -> Self {
+        static READY: OnceCell<Arc<Mutex<Receiver<String>>>> = OnceCell::const_new();
+        let ready = READY.get_or_init(|| async {
+            let empty = unused_name();
+            psql(&format!("create database {empty}"));
+            migrate(&postgres_address(&empty)).await;
+            Arc::new(Mutex::new(copies_of(empty)))
+        });
+        let ready = Arc::clone(ready.await);
+        let next = move || ready.lock().ok().and_then(|ready| ready.recv().ok());
+        let name = tokio::task::spawn_blocking(next).await.ok().flatten().expect("a new database");
+        Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
+    }
+
+    /// URL for a process.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The same database through a proxy on another port.
+    #[must_use]
+    pub fn behind(mut self, port: u16) -> Self {
+        let mut address = url::Url::parse(&self.address).expect("a URL");
+        address.set_port(Some(port)).expect("a port");
+        self.address = address.to_string();
+        self
+    }
+
+    pub async fn open(&self) -> Arc<dyn Store> {
+        ringtrue_store::open(&store_url(&self.address), &StoreOptions::default()).await.expect("a store")
+    }
+
+    /// Locks a PostgreSQL table until the guard is dropped.
+    pub fn lock(&self, table: &str) -> TableLock {
+        let mut psql = Command::new("psql")
+            .args([&self.address, "--no-psqlrc", "--quiet"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql runs");
+        let lock = format!("begin;\nlock table {table} in access exclusive mode;\n\\echo locked\n");
+        psql.stdin.as_mut().expect("stdin is piped").write_all(lock.as_bytes()).expect("psql reads the commands");
+        let mut line = String::new();
+        BufReader::new(psql.stdout.as_mut().expect("stdout is piped"))
+            .read_line(&mut line)
+            .expect("psql prints a line");
+        assert_eq!(line, "locked\n", "the lock on {table}");
+        TableLock { psql }
+    }
+
+    /// Sessions that wait for a lock.
+    pub fn waiting_sessions(&self) -> usize {
+        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no sessions") };
+        let waiting =
+            format!("select count(*) from pg_stat_activity where datname = '{name}' and wait_event_type = 'Lock'");
+        psql(&waiting).trim().parse().expect("a number")
+    }
+
+    /// Makes the database read-only or writable, and terminates its connections so that the setting applies.
+    pub fn set_read_only(&self, is_read_only: bool) {
+        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no read-only setting") };
+        psql(&format!("alter database {name} set default_transaction_read_only = {is_read_only}"));
+        psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
+    }
+
+    /// Terminates all connections to the PostgreSQL database and rejects new ones, or accepts them again.
+    pub fn set_blocked(&self, is_blocked: bool) {
+        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no connections") };
+        psql(&format!("alter database {name} allow_connections {}", !is_blocked));
+        if is_blocked {
+            psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
+        }
+    }
+
+    /// A copy restored from a backup taken now.
+    #[must_use]
+    pub fn restored_copy(&self) -> Self {
+        match &self.location {
+            DatabaseLocation::Folder(original) => {
+                let copy = folder();
+                let path = copy.path().join("ringtrue.db");
+                let backup = Command::new("sqlite3")
+                    .arg(original.path().join("ringtrue.db"))
+                    .arg(format!(".backup {}", path.display()))
+                    .status();
+                assert!(backup.expect("sqlite3 runs").success());
+                Database { address: sqlite_address(&path), location: DatabaseLocation::Folder(copy) }
+            }
+            DatabaseLocation::Server { .. } => {
+                let name = unused_name();
+                psql(&format!("create database {name}"));
+                let mut restore = Command::new("psql")
+                    .args([&postgres_address(&name), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"])
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .expect("psql runs");
+                restore.stdin.take().expect("stdin is piped").write_all(&self.dump()).expect("psql reads the commands");
+                assert!(restore.wait().expect("the restore ends").success());
+                Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
+            }
+        }
+    }
+
+    /// All stored data. PostgreSQL prints binary columns in hex.
+    pub fn dump(&self) -> Vec<u8> {
+        match &self.location {
+            DatabaseLocation::Folder(folder) => {
+                let files = fs::read_dir(folder.path()).expect("a folder");
+                files.flat_map(|file| fs::read(file.expect("a file").path()).expect("its bytes")).collect()
+            }
+            DatabaseLocation::Server { name } => {
+                let output = Command::new("pg_dump")
+                    .args([&postgres_address(name), "--inserts"])
+                    .output()
+                    .expect("pg_dump runs");
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                output.stdout
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct TableLock {
+    psql: Child,
+}
+
+impl Drop for TableLock {
+    fn drop(&mut self) {
+        // Closing its input ends the transaction.
+        drop(self.psql.stdin.take());
+        let _ = self.psql.wait();
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let DatabaseLocation::Server { name } = &self.location {
+            let drop_it = format!("drop database {name} with (force)");
+            // In the background: the server writes a checkpoint first.
+            std::thread::spawn(move || psql(&drop_it));
+        }
+    }
+}
+
+async fn migrate(address: &str) {
+    ringtrue_store::migrate(&store_url(address), Timestamp::UNIX_EPOCH).await.expect("a schema");
+}
+
+fn store_url(address: &str) -> StoreUrl {
+    address.parse().expect("a store's URL")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn sqlite_address(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+fn postgres_address(name: &str) -> String {
+    let mut address = url::Url::parse(&server()).expect("a URL");
+    address.set_path(name);
+    address.to_string()
+}
+
+fn unused_name() -> String {
+    let random = (&SystemEntropy::default() as &dyn Entropy).bytes();
+    format!("http_{:016x}", u64::from_be_bytes(random))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the server's address is given to tests, not configured")]
+pub fn server() -> String {
+    std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
+}
+
+/// Copies created in advance, as each takes a while.
+fn copies_of(empty: String) -> Receiver<String> {
+    let (ready, copies) = mpsc::sync_channel(2);
+    std::thread::spawn(move || {
+        loop {
+            let name = unused_name();
+            psql(&format!("create database {name} template {empty}"));
+            if ready.send(name).is_err() {
+                return;
+            }
+        }
+    });
+    copies
+}
+
+fn psql(statement: &str) -> String {
+    let output = Command::new("psql")
+        .args([&server(), "--no-psqlrc", "--quiet", "--tuples-only", "--command", statement])
+        .output()
+        .expect("psql runs");
+    assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}

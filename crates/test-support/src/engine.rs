@@ -1,0 +1,30 @@
+//! Settings of an engine under test.
+
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    region::Region,
+    reverse_sms::NumberLimit,
+    web_url::{AddressPolicy, UrlPolicy},
+};
+use ringtrue_engine::{
+    EngineSettings, callback::CourierLimits, management::TenantLimits, rate_limit::DefaultRateLimits,
+};
+
+/// Default limits, but more checks per number than tests create.
+pub fn engine_settings() -> EngineSettings {
+    EngineSettings {
+        region: Region::Eu,
+        base_url: "https://ringtrue.example".to_owned(),
+        rate_limits: DefaultRateLimits::default(),
+        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        tenant_limits: TenantLimits::default(),
+        number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
+        courier: CourierLimits::default(),
+        number_retention: SignedDuration::from_hours(24 * 30),
+        discovery_retention: SignedDuration::from_hours(24),
+        audit_retention: SignedDuration::from_hours(24 * 365),
+        number_lookup_cache_capacity: 100,
+        request_log_retention: None,
+        max_members_per_workspace: 500,
+    }
+}
