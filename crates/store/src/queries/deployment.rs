@@ -159,7 +159,7 @@ async fn write_and_count_migrations(tx: &mut dyn Tx, known: &[Migration]) -> Res
     let newest = known.last().map_or(0, |migration| migration.version);
     let row = tx
         .first(
-            "update database_state set generation = generation + 1 where id = 1
+            "update database_state set latest_at = latest_at where id = 1
              returning (select count(*) from schema_migrations where version <= $1)",
             values![newest],
         )
@@ -271,7 +271,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
                 let demand = demand.clone();
                 Box::pin(async move {
                     // Serialises nodes, as with heartbeats.
-                    tx.run("update database_state set generation = generation + 1 where id = 1", &[]).await?;
+                    tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
                     tx.run(
                         "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
                          on conflict (node_id) do update
