@@ -6,7 +6,7 @@
 //!
 //! Within a class, slots are shared by workspace, then project, then destination: a free slot goes to the one that
 //! holds the fewest. An attempt holds its slot for up to ten seconds and cannot be interrupted, so sharing only freed
-//! slots would be too late. Therefore a workspace may hold at most the class's [factor](DestinationClass::factor) times
+//! slots would be too late. Therefore a workspace may hold at most the class's [factor](DestinationClass::share_factor) times
 //! the slots that are still free (dynamic thresholds, as in shared switch buffers), which keeps slots free for
 //! workspaces that hold none. The same rule shares a workspace's slots among its projects, and the queue memory among
 //! both.
@@ -105,7 +105,7 @@ impl DestinationClass {
     }
 }
 
-/// Like [`DestinationClass::factor`], for queue memory.
+/// Like [`DestinationClass::share_factor`], for queue memory.
 const QUEUE_SHARE_FACTOR: usize = 3;
 
 impl DestinationHealth {
