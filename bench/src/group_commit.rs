@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use ringtrue_domain::id::uuid_v7;
-use ringtrue_engine::ports::{Clock, Entropy, Revocation, Store, SystemClock, SystemEntropy, TokenId};
+use ringtrue_engine::ports::{Clock, Entropy, IdempotencyClaim, Store, SystemClock, SystemEntropy};
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::{task::JoinSet, time::Instant};
 
@@ -34,7 +34,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let mut ours = Rates::new("ringtrue group commit");
     let mut pgbench = Rates::new("pgbench, single-row inserts");
     for round in 0..ROUNDS {
-        ours.rounds.push(measure_revocations(Arc::clone(&store)).await?);
+        ours.rounds.push(measure_claims(Arc::clone(&store)).await?);
         pgbench.rounds.push(rows.rate(&database.url, ROUND_SECONDS, round)?);
     }
     report::rates(&ours, "rows/s");
@@ -43,7 +43,7 @@ pub async fn compare() -> anyhow::Result<bool> {
 }
 
 /// Each writer waits until its row is durable before the next one.
-async fn measure_revocations(store: Arc<dyn Store>) -> anyhow::Result<f64> {
+async fn measure_claims(store: Arc<dyn Store>) -> anyhow::Result<f64> {
     let written = Arc::new(AtomicU64::new(0));
     let stop = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();
@@ -52,8 +52,17 @@ async fn measure_revocations(store: Arc<dyn Store>) -> anyhow::Result<f64> {
         writers.spawn(async move {
             let entropy: &dyn Entropy = &SystemEntropy::default();
             while !stop.load(Ordering::Relaxed) {
-                let token = TokenId(uuid_v7(SystemClock.now(), entropy.bytes()));
-                store.revoke_token(Revocation { token, expires_at: Timestamp::MAX }).await?;
+                let now = SystemClock.now();
+                let claim = IdempotencyClaim {
+                    tenant: uuid_v7(now, entropy.bytes()),
+                    key_digest: entropy.bytes(),
+                    fingerprint: entropy.bytes(),
+                    claim_id: uuid_v7(now, entropy.bytes()),
+                    now,
+                    lease_until: now + SignedDuration::from_secs(30),
+                    expires_at: now + SignedDuration::from_hours(24),
+                };
+                store.claim_idempotency_key(&claim).await?;
                 written.fetch_add(1, Ordering::Relaxed);
             }
             anyhow::Ok(())
