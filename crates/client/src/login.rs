@@ -1,11 +1,13 @@
 //! `ringtrue login`, `logout`, `profiles` and `token`.
 
 use std::{
+    fs::File,
     io::{self, IsTerminal, Read},
     path::Path,
 };
 
 use ringtrue_domain::product::{Product, Scope};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
@@ -196,5 +198,33 @@ async fn read_client_secret(context: &ClientContext, client_id: &str) -> Result<
 async fn prompt_without_echo(prompt: String) -> io::Result<String> {
     // The prompt raises SIGINT on Ctrl+C. A handler keeps the process alive until the echo is restored.
     let _handler = signal(SignalKind::interrupt())?;
-    tokio::task::spawn_blocking(|| rpassword::prompt_password(prompt)).await.map_err(io::Error::other)?
+    let read = || {
+        // rpassword prints the prompt before it turns the echo off. A secret pasted in between would be visible.
+        let _echo_off = EchoOff::new()?;
+        rpassword::prompt_password(prompt)
+    };
+    tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+}
+
+/// Turns the echo of the terminal off until dropped.
+struct EchoOff {
+    terminal: File,
+    original: Termios,
+}
+
+impl EchoOff {
+    fn new() -> io::Result<Self> {
+        let terminal = File::open("/dev/tty")?;
+        let original = tcgetattr(&terminal)?;
+        let mut silent = original.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&terminal, OptionalActions::Now, &silent)?;
+        Ok(EchoOff { terminal, original })
+    }
+}
+
+impl Drop for EchoOff {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.original);
+    }
 }

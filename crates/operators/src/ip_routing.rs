@@ -24,7 +24,7 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net};
 use maxminddb::{MaxMindDbError, Reader, geoip2};
-use prefix_trie::joint::map::JointPrefixMap;
+use rangemap::RangeInclusiveMap;
 use ringtrue_domain::{
     network::{InvalidNetworkId, NetworkId},
     web_url::AddressPolicy,
@@ -85,20 +85,16 @@ enum ConnectionType {
 impl IpRouting {
     /// Reads and verifies all files; slow for large databases.
     pub fn load(config: &IpRoutingConfig) -> Result<Self, IpRoutingError> {
-        let mut ranges = RangeTable::default();
+        let mut ranges = Vec::new();
         for (network, of_network) in &config.ranges {
-            for range in of_network {
-                ranges.insert(*range, network)?;
-            }
+            ranges.extend(of_network.iter().map(|range| (network.clone(), *range)));
         }
         for path in &config.range_files {
-            for (network, range) in read_range_file(path)? {
-                ranges.insert(range, &network)?;
-            }
+            ranges.extend(read_range_file(path)?);
         }
         let open = |path: &Option<PathBuf>, kind| path.as_deref().map(|path| Database::open(path, kind)).transpose();
         Ok(IpRouting {
-            ranges,
+            ranges: RangeTable::new(ranges)?,
             isp: open(&config.isp_database, DatabaseKind::Isp)?,
             connection_type: open(&config.connection_type_database, DatabaseKind::ConnectionType)?,
             asn: open(&config.asn_database, DatabaseKind::Asn)?,
@@ -109,7 +105,7 @@ impl IpRouting {
 
     /// Whether no source is configured.
     pub fn is_empty(&self) -> bool {
-        self.ranges.0.is_empty() && self.isp.is_none() && self.connection_type.is_none() && self.asn.is_none()
+        self.ranges.is_empty() && self.isp.is_none() && self.connection_type.is_none() && self.asn.is_none()
     }
 
     /// Uses the databases and the maps.
@@ -158,22 +154,50 @@ impl IpLocator for IpRouting {
 
 /// Address ranges and their networks. Ranges may be nested; the smallest one wins.
 #[derive(Debug, Default)]
-struct RangeTable(JointPrefixMap<IpNet, NetworkId>);
+struct RangeTable {
+    v4: RangeInclusiveMap<u32, NetworkId>,
+    v6: RangeInclusiveMap<u128, NetworkId>,
+}
 
 impl RangeTable {
     /// Masks host bits and converts IPv4-mapped ranges to IPv4.
-    fn insert(&mut self, range: IpNet, network: &NetworkId) -> Result<(), IpRoutingError> {
-        let range = to_ipv4_if_mapped(range.trunc());
-        match self.0.insert(range, network.clone()) {
-            Some(one) if one != *network => {
-                Err(IpRoutingError::ConflictingRange { range, one, other: network.clone() })
+    fn new(ranges: Vec<(NetworkId, IpNet)>) -> Result<Self, IpRoutingError> {
+        let mut networks = BTreeMap::<IpNet, NetworkId>::new();
+        for (network, range) in ranges {
+            let range = to_ipv4_if_mapped(range.trunc());
+            match networks.insert(range, network.clone()) {
+                Some(one) if one != network => {
+                    return Err(IpRoutingError::ConflictingRange { range, one, other: network });
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        let mut networks: Vec<_> = networks.into_iter().collect();
+        // A later range replaces the part of an earlier one that it covers.
+        networks.sort_by_key(|(range, _)| range.prefix_len());
+        let mut table = RangeTable::default();
+        for (range, network) in networks {
+            match range {
+                IpNet::V4(range) => {
+                    table.v4.insert(range.network().to_bits()..=range.broadcast().to_bits(), network);
+                }
+                IpNet::V6(range) => {
+                    table.v6.insert(range.network().to_bits()..=range.broadcast().to_bits(), network);
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
     }
 
     fn find(&self, address: IpAddr) -> Option<&NetworkId> {
-        self.0.get_lpm(&IpNet::from(address)).map(|(_, network)| network)
+        match address {
+            IpAddr::V4(address) => self.v4.get(&address.to_bits()),
+            IpAddr::V6(address) => self.v6.get(&address.to_bits()),
+        }
     }
 }
 
@@ -306,11 +330,8 @@ mod tests {
     use super::*;
 
     fn table(ranges: &[(&str, &str)]) -> Result<RangeTable, IpRoutingError> {
-        let mut table = RangeTable::default();
-        for (range, network) in ranges {
-            table.insert(range.parse().unwrap(), &network.parse().unwrap())?;
-        }
-        Ok(table)
+        let parsed = ranges.iter().map(|(range, network)| (network.parse().unwrap(), range.parse().unwrap()));
+        RangeTable::new(parsed.collect())
     }
 
     #[test]
@@ -323,6 +344,9 @@ mod tests {
             ("2001:db8::/32", "00105"),
             ("2001:db8:ffff::/48", "00106"),
             ("::/127", "00108"),
+            ("0.0.0.0/32", "00101"),
+            ("255.255.255.255/32", "00102"),
+            ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "00103"),
         ])
         .unwrap();
         for (address, network) in [
@@ -339,6 +363,11 @@ mod tests {
             ("2001:db9::", None),
             ("::", Some("00108")),
             ("::2", None),
+            ("0.0.0.0", Some("00101")),
+            ("0.0.0.1", None),
+            ("255.255.255.254", None),
+            ("255.255.255.255", Some("00102")),
+            ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Some("00103")),
         ] {
             assert_eq!(table.find(address.parse().unwrap()).map(NetworkId::as_str), network, "{address}");
         }

@@ -24,7 +24,7 @@ const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("clap_complete", &["server"]),
     ("comfy-table", &["client"]),
     ("rpassword", &["client"]),
-    ("rustix", &["server"]),
+    ("rustix", &["client", "server"]),
     ("anyhow", &["server", "bench"]),
 ];
 
