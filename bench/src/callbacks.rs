@@ -161,6 +161,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimi
         number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
+        check_retention: None,
         number_lookup_cache_capacity: 1_000,
         request_log_retention: None,
         max_members_per_workspace: 500,

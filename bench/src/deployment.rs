@@ -1,10 +1,11 @@
 //! `ringtrue serve` on its own PostgreSQL or SQLite database, with a workspace and projects.
 
 use std::{
+    fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
@@ -12,10 +13,16 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{load::Connection, postgres::Database, process::Process};
+use crate::{
+    load::Connection,
+    postgres::{Cluster, Database},
+    process::Process,
+};
 
 /// Arbitrary 32 bytes.
 pub const MASTER_KEY: &str = "cmluZ3RydWUgYmVuY2ggcmluZ3RydWUgYmVuY2ggMTI=";
+/// Marks the log line with the listen address.
+const READY: &str = "\"ready\"";
 /// Rate limits to raise, because the load exceeds the defaults.
 const RAISED_RATE_LIMITS: [&str; 5] = ["CREATE", "READ", "ELIGIBILITY", "TOKEN", "DEVICE"];
 
@@ -87,12 +94,26 @@ pub struct Project {
     pub token: String,
 }
 
+/// A project with its client credentials.
+pub struct ProjectCredentials {
+    pub id: String,
+    pub client_id: String,
+    pub client_secret: String,
+}
+
 impl Deployment<Database> {
     /// `settings` is TOML.
     pub fn start(database: &'static str, settings: &str) -> anyhow::Result<Self> {
         let database = Database::create(database)?;
         let url = database.url.clone();
         Deployment::start_on(database, |_| url, settings)
+    }
+}
+
+impl Deployment<Cluster> {
+    pub fn start_on_citus(cluster: Cluster, settings: &str) -> anyhow::Result<Self> {
+        let url = cluster.url.clone();
+        Deployment::start_on(cluster, |_| url, settings)
     }
 }
 
@@ -110,10 +131,26 @@ impl<D> Deployment<D> {
         let settings = Settings { file, store: url(folder.path()) };
         run_command(settings.command()?.arg("migrate"))?;
         let workspace = WorkspaceCredentials::create(&settings, "Bench")?;
-        let process = Process::start(settings.command()?.arg("serve"), "\"ready\"")?;
-        let ready: Value = serde_json::from_str(&process.ready_line)?;
-        let address = json_text(&ready, "/address")?.parse()?;
+        let process = Process::start(settings.command()?.arg("serve"), READY)?;
+        let address = listen_address(&process)?;
         Ok(Deployment { process, database, _folder: folder, address, settings, workspace })
+    }
+
+    /// Kills the node and starts it again. Returns the time from its start until it is ready.
+    pub fn restart(&mut self) -> anyhow::Result<Duration> {
+        self.process.kill();
+        let mut command = self.settings.command()?;
+        let started = Instant::now();
+        self.process = Process::start(command.arg("serve"), READY)?;
+        let elapsed = started.elapsed();
+        self.address = listen_address(&self.process)?;
+        Ok(elapsed)
+    }
+
+    /// Starts another node on the same database.
+    pub fn start_node(&self, listen: SocketAddr, log: File) -> anyhow::Result<Process> {
+        let mut command = self.settings.command()?;
+        Process::start_with_log(command.arg("serve").env("RINGTRUE_HTTP__LISTEN", listen.to_string()), READY, log)
     }
 
     pub fn process_id(&self) -> u32 {
@@ -166,20 +203,38 @@ impl<D> Deployment<D> {
         network: Option<(&str, &[&str])>,
         scope: &str,
     ) -> anyhow::Result<Project> {
-        let WorkspaceCredentials { id: workspace, client_id, client_secret } = workspace;
-        let management_token = self.token(client_id, client_secret, "management").await?;
-        let projects = format!("/v1/management/workspaces/{workspace}/projects");
-        let created =
-            self.send("POST", &projects, &management_token, &json!({ "name": "Bench", "mode": mode })).await?;
-        let id = json_text(&created, "/project_id")?;
+        let created = self.create_project(workspace, &json!({ "name": "Bench", "mode": mode })).await?;
+        let ProjectCredentials { id, client_id, client_secret } = created;
         if let Some((network, products)) = network {
             let allowed = json!({ "networks": [{ "network_id": network, "products": products }] });
-            self.send("PUT", &format!("{projects}/{id}/allowed-networks"), &management_token, &allowed).await?;
+            let path = format!("/v1/management/workspaces/{}/projects/{id}/allowed-networks", workspace.id);
+            self.send("PUT", &path, &self.management_token(workspace).await?, &allowed).await?;
         }
-        let (client_id, client_secret) =
-            (json_text(&created, "/credentials/0/client_id")?, json_text(&created, "/credentials/0/client_secret")?);
         let token = self.token(&client_id, &client_secret, scope).await?;
         Ok(Project { id, token })
+    }
+
+    /// A sandbox project with this configuration.
+    pub async fn configured_project(&self, configuration: &Value) -> anyhow::Result<ProjectCredentials> {
+        self.create_project(&self.workspace, &json!({ "name": "Bench", "configuration": configuration })).await
+    }
+
+    async fn create_project(
+        &self,
+        workspace: &WorkspaceCredentials,
+        project: &Value,
+    ) -> anyhow::Result<ProjectCredentials> {
+        let path = format!("/v1/management/workspaces/{}/projects", workspace.id);
+        let created = self.send("POST", &path, &self.management_token(workspace).await?, project).await?;
+        Ok(ProjectCredentials {
+            id: json_text(&created, "/project_id")?,
+            client_id: json_text(&created, "/credentials/0/client_id")?,
+            client_secret: json_text(&created, "/credentials/0/client_secret")?,
+        })
+    }
+
+    async fn management_token(&self, workspace: &WorkspaceCredentials) -> anyhow::Result<String> {
+        self.token(&workspace.client_id, &workspace.client_secret, "management").await
     }
 
     async fn token(&self, client_id: &str, client_secret: &str, scope: &str) -> anyhow::Result<String> {
@@ -193,6 +248,11 @@ impl<D> Deployment<D> {
         let request = json_request(method, path, token, &body.to_string());
         Ok(serde_json::from_slice(Connection::open(self.address).await?.fetch_body(request.as_bytes()).await?)?)
     }
+}
+
+/// Listen address of a node.
+pub fn listen_address(node: &Process) -> anyhow::Result<SocketAddr> {
+    Ok(json_text(&serde_json::from_str(&node.ready_line)?, "/address")?.parse()?)
 }
 
 /// `ringtrue` from the same build.

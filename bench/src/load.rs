@@ -3,6 +3,7 @@
 //! Parses only the status and the length of responses, because it shares the machine with the measured server.
 
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     sync::{
         Arc,
@@ -113,6 +114,11 @@ impl Connection {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Whether the peer has neither closed the idle connection nor sent anything.
+    pub fn is_idle(&self) -> bool {
+        self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Sends a request and returns the body of its 2xx response.

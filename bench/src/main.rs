@@ -23,10 +23,13 @@ mod reads;
 mod receiver;
 mod report;
 mod rsql;
+mod scaling;
 mod search_isolation;
 mod silent;
 mod sim_swap;
 mod sms;
+mod soak;
+mod startup;
 mod tokens;
 
 use clap::{Parser, Subcommand};
@@ -71,6 +74,16 @@ enum Comparison {
     Eligibility,
     /// IP address lookups vs the crate `maxminddb`.
     Addresses,
+    /// Creates, reads and SMS on Citus vs one PostgreSQL. Not part of `make bench`: needs the extension.
+    Citus,
+    /// Creates, reads and SMS with 20 million checks stored vs none. Not part of `make bench`: inserts them first.
+    Growth,
+    /// Creates, reads and SMS with three nodes vs one. Not part of `make bench`: figures only.
+    Nodes,
+    /// Time from start to ready, and idle memory. Figures only.
+    Startup,
+    /// Mixed load on three nodes with faults for some minutes. Not a comparison: run it with `scripts/soak`.
+    Soak { minutes: u32 },
     /// Serve a constant body (baseline).
     #[command(hide = true)]
     Bare { size: usize },
@@ -80,7 +93,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 15] = [
+    const ALL: [Comparison; 16] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
@@ -96,6 +109,7 @@ impl Comparison {
         Comparison::Rsql,
         Comparison::SearchIsolation,
         Comparison::Pages,
+        Comparison::Startup,
     ];
 
     /// Returns whether the required ratio was reached.
@@ -116,6 +130,11 @@ impl Comparison {
             Comparison::SimSwap => sim_swap::compare().await,
             Comparison::Eligibility => eligibility::compare().await,
             Comparison::Addresses => addresses::compare(),
+            Comparison::Citus => scaling::compare_citus().await,
+            Comparison::Growth => scaling::compare_growth().await,
+            Comparison::Nodes => scaling::compare_nodes().await,
+            Comparison::Startup => startup::measure().await,
+            Comparison::Soak { minutes } => soak::run(minutes).await,
             Comparison::Bare { size } => bare::serve(size).await.map(|()| true),
             Comparison::Chain { handlers } => chain::serve(&handlers).await.map(|()| true),
         }

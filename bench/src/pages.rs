@@ -75,7 +75,7 @@ async fn measure_request(connection: &mut Connection, request: &str) -> anyhow::
 /// Inserts concluded checks of 30 days, one every half second, and their counters.
 fn insert_checks(deployment: &Deployment, project: &Project) -> anyhow::Result<()> {
     let project = &project.id;
-    let index = "select string_agg(indexdef, ';') from pg_indexes
+    let index = "select string_agg(replace(indexdef, ' ON ONLY ', ' ON '), ';') from pg_indexes
                   where tablename = 'checks' and indexname <> 'checks_pkey'";
     let indexes = deployment.database.run(index)?;
     let names = deployment.database.run(
@@ -86,9 +86,9 @@ fn insert_checks(deployment: &Deployment, project: &Project) -> anyhow::Result<(
          set maintenance_work_mem = '512MB';
          drop index {names};
          alter table checks drop constraint checks_pkey;
-         insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+         insert into checks (bucket, id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, receiver, number_hash, number_tail)
-         select (lpad(to_hex(at), 12, '0') || '7' || lpad(to_hex(n & 4095), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
+         select (n & 4095)::smallint, (lpad(to_hex(at), 12, '0') || '7' || lpad(to_hex(n & 4095), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
                 '{project}', at, at + 300000, at + 20000, 'reverse_sms', 'sandbox',
                 case when n % 10 < 7 then 'COMPLETED' when n % 10 < 9 then 'EXPIRED' else 'ERROR' end,
                 case when n % 10 < 7 then n % 10 < 6 end,
@@ -97,7 +97,7 @@ fn insert_checks(deployment: &Deployment, project: &Project) -> anyhow::Result<(
            from (select n, (extract(epoch from date_trunc('hour', now())) * 1000)::bigint
                            - ({CHECKS} - n) * 2592000000 / {CHECKS} - 3600000 as at
                    from generate_series(1, {CHECKS}::bigint) as n) as numbered;
-         alter table checks add constraint checks_pkey primary key (id);
+         alter table checks add constraint checks_pkey primary key (id, bucket);
          {indexes};
          insert into usage_counters (project_id, product, hour, status, matched, network_id, count)
          select project_id, product, to_char(to_timestamp(created_at / 1000) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24'),

@@ -39,6 +39,19 @@ impl Drop for Database {
     }
 }
 
+/// The database of a Citus cluster, which is used once.
+pub struct Cluster {
+    pub url: String,
+}
+
+impl Cluster {
+    #[expect(clippy::disallowed_methods, reason = "`scripts/bench citus` passes the URL")]
+    pub fn from_environment() -> anyhow::Result<Self> {
+        let url = std::env::var("CITUS_FOR_TESTS").context("CITUS_FOR_TESTS is not set; run `scripts/bench citus`")?;
+        Ok(Cluster { url })
+    }
+}
+
 /// Returns the unformatted output.
 pub fn psql(url: &str, statements: &str) -> anyhow::Result<String> {
     let output = Command::new("psql")
@@ -70,9 +83,10 @@ impl SingleRowInserts {
     pub const CHECKS: Self = SingleRowInserts {
         table: "create table single_checks (like checks including all)",
         insert: r"\set n :n + 1
-insert into single_checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
-                           number_tail, code_hash, status)
+insert into single_checks (id, bucket, project_id, created_at, expires_at, product, mode, network_id, receiver,
+                           number_hash, number_tail, code_hash, status)
 values (('0190a000-0000-7000-8000-' || lpad(to_hex(:n::bigint * 1024 + :client_id), 12, '0'))::uuid,
+        ((:n::bigint * 1024 + :client_id) & 4095)::smallint,
         '0190a000-0000-7000-8000-000000000000', 1800000000000 + :n::bigint, 1800000300000 + :n::bigint, 'reverse_sms', 'sandbox',
         '99001', '+99000000001', uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), '12',
         uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), 'ACCEPTED');

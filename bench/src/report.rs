@@ -67,16 +67,19 @@ pub fn ratio_at_least(ours: &Rates, theirs: &Rates, min: f64) -> bool {
     reached
 }
 
+/// Prints the ratio, which has no floor.
+pub fn ratio(ours: &Rates, theirs: &Rates) {
+    let ratio = median(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs));
+    print(&format!("  {} / {} = {ratio:.2}", ours.name, theirs.name));
+}
+
 pub fn median_time(name: &str, times: &Times) {
-    print(&format!("  {name:<44} {:>9.2} ms   (median of {} requests)", times.median() * 1e3, times.0.len()));
+    print(&format!("  {name:<44} {:>9.2} ms   (median of {})", times.median() * 1e3, times.0.len()));
 }
 
 /// Prints the ratio of the medians; returns whether it is at most `max`.
 pub fn median_ratio_at_most(name: &str, ours: &Times, theirs: &Times, max: f64) -> bool {
-    let ratio = ours.median() / theirs.median();
-    let reached = ratio <= max;
-    print(&format!("  {name} = {ratio:.2}   (at most {max}: {})", verdict(reached)));
-    reached
+    at_most(name, ours.median() / theirs.median(), max)
 }
 
 pub fn percentile(name: &str, times: &Times, fraction: f64) {
@@ -85,9 +88,13 @@ pub fn percentile(name: &str, times: &Times, fraction: f64) {
 
 /// Prints the ratio of percentiles; returns whether it is at most `max`.
 pub fn percentile_ratio_at_most(name: &str, (with, without): (&Times, &Times), fraction: f64, max: f64) -> bool {
-    let ratio = with.percentile(fraction) / without.percentile(fraction);
-    let reached = ratio <= max;
-    print(&format!("  {name}: with / without = {ratio:.2}   (at most {max}: {})", verdict(reached)));
+    at_most(&format!("{name}: with / without"), with.percentile(fraction) / without.percentile(fraction), max)
+}
+
+/// Prints a value; returns whether it is at most `max`.
+pub fn at_most(name: &str, value: f64, max: f64) -> bool {
+    let reached = value <= max;
+    print(&format!("  {name} = {value:.2}   (at most {max}: {})", verdict(reached)));
     reached
 }
 

@@ -97,14 +97,15 @@ async fn open(connection: &mut Connection, url: &str) -> anyhow::Result<String> 
     Ok(connection.fetch_redirect(&device_request(url)?).await?.to_owned())
 }
 
-fn device_request(url: &str) -> anyhow::Result<Vec<u8>> {
+/// Request of a device that opens a URL.
+pub fn device_request(url: &str) -> anyhow::Result<Vec<u8>> {
     let target = url.split_once("://").and_then(|(_, rest)| Some(&rest[rest.find('/')?..]));
     let target = target.with_context(|| format!("no path in {url}"))?;
     Ok(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n").into_bytes())
 }
 
 /// A string property of flat JSON without escapes.
-fn string_property<'a>(json: &'a str, name: &str) -> anyhow::Result<&'a str> {
+pub fn string_property<'a>(json: &'a str, name: &str) -> anyhow::Result<&'a str> {
     let value = json.split_once(&format!("\"{name}\":\"")).and_then(|(_, rest)| rest.split('"').next());
     value.with_context(|| format!("no {name} in {json}"))
 }

@@ -11,7 +11,9 @@ use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
-use ringtrue_engine::ports::{Inbox, ManualClock, PartialSms, SmsOutcome, StoreError};
+use ringtrue_engine::ports::{
+    CompleteSms, Inbox, ManualClock, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart, StoreError,
+};
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
     Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, Webhook, WebhookConfig,
@@ -148,6 +150,24 @@ impl Inbox for RecordingInbox {
     }
 }
 
+/// Joins nothing: each part is stored, and its message stays incomplete.
+struct IncompleteParts;
+
+#[async_trait]
+impl Reassembly for IncompleteParts {
+    async fn add_part(&self, _: SmsPart) -> Result<PartOutcome, StoreError> {
+        Ok(PartOutcome::Stored { first: true })
+    }
+
+    async fn mark_processed(&self, _: &CompleteSms) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn discard_expired(&self, _: &str) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
 impl WebhookFixture {
     fn new(driver: WebhookDriver) -> Self {
         let inbox = Arc::<RecordingInbox>::default();
@@ -162,7 +182,8 @@ impl WebhookFixture {
             country: "GB".parse().ok(),
             receivers: vec![Msisdn::parse(RECEIVER, Mode::Live).unwrap()],
         };
-        WebhookFixture { webhook: Webhook::new(config, inbox.clone(), clock).unwrap(), inbox }
+        let webhook = Webhook::new(config, inbox.clone(), Arc::new(IncompleteParts), clock).unwrap();
+        WebhookFixture { webhook, inbox }
     }
 
     fn handle(&self, RawRequest { method, path_and_query, headers, body }: &RawRequest) -> StatusCode {

@@ -7,6 +7,7 @@
 pub mod accounts;
 pub mod activity;
 pub mod callback;
+mod check_retention;
 pub mod checks;
 mod context;
 pub mod control_plane;
@@ -22,14 +23,16 @@ pub mod operator_access;
 pub mod ports;
 pub mod rate_limit;
 mod rate_shares;
+pub mod reassembly;
 pub mod request_log;
 pub mod reverse_sms;
 pub mod search_limit;
 pub mod silent;
 pub mod sim_swap;
+pub mod simulated_sims;
 pub mod tokens;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -55,10 +58,12 @@ use crate::{
     operator_access::{LiveAccess, OperatorAccess, Operators},
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{DefaultRateLimits, RateLimiter},
+    reassembly::SmsReassembly,
     request_log::RequestLog,
     reverse_sms::PendingCodeCache,
     search_limit::SearchLimiter,
     silent::SilentFlow,
+    simulated_sims::SimulatedSims,
     tokens::Tokens,
 };
 
@@ -80,6 +85,8 @@ pub struct EngineSettings {
     /// The same for Discovery checks.
     pub discovery_retention: SignedDuration,
     pub audit_retention: SignedDuration,
+    /// Retention of checks with their callbacks and attempts. `None`: for ever.
+    pub check_retention: Option<SignedDuration>,
     /// Capacity, in numbers, of the cache of number lookups.
     pub number_lookup_cache_capacity: usize,
     /// Retention of the request log. `None` disables the log.
@@ -116,6 +123,7 @@ pub enum StartError {
 #[debug("Engine({:?})", node.id())]
 pub struct Engine {
     pub checks: Arc<Checks>,
+    pub reassembly: Arc<SmsReassembly>,
     pub silent: Arc<SilentFlow>,
     pub callbacks: Arc<Callbacks>,
     pub tokens: Arc<Tokens>,
@@ -125,6 +133,7 @@ pub struct Engine {
     pub activity: Arc<Activity>,
     pub live: Arc<LiveFeeds>,
     pub request_log: Arc<RequestLog>,
+    pub simulated_sims: Arc<SimulatedSims>,
     pub node: Arc<Node>,
     store: Arc<dyn Store>,
     context: Arc<Context>,
@@ -208,6 +217,8 @@ impl Engine {
             search_limiter: SearchLimiter::default(),
         });
         Engine {
+            reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
+            simulated_sims: Arc::new(SimulatedSims { context: context.clone(), store: store.clone() }),
             silent: Arc::new(SilentFlow {
                 context: context.clone(),
                 store: store.clone(),
@@ -256,6 +267,7 @@ impl Engine {
                 activity: activity.clone(),
                 request_log: request_log.clone(),
                 rate_limiter: rate_limiter.clone(),
+                peers: Mutex::default(),
                 clock_skew_reporter: ClockSkewReporter::default(),
                 rollback_detector: RollbackDetector::default(),
             }),
@@ -276,6 +288,10 @@ impl Engine {
 
     pub fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    pub fn shared_store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
     }
 
     pub fn clock(&self) -> &dyn Clock {

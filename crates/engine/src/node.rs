@@ -18,6 +18,7 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     phone::Msisdn,
 };
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     activity::Activity,
@@ -28,7 +29,7 @@ use crate::{
     keys::{self, KeyRotation, RotateError},
     ports::{
         CallbackStore, Clock, DatabaseTime, ErasureCounts, HeartbeatResult, HousekeepingStore, KeyPurpose, KeyStore,
-        LastSeenDatabase, NodeId, NodeStore, PrivacyStore, StoreError, TimeSample,
+        LastSeenDatabase, NodeId, NodeStore, PrivacyStore, PublishedDemand, StoreError, TimeSample,
     },
     rate_limit::{NodeShare, RateLimiter},
     rate_shares::{self, Demand},
@@ -37,11 +38,16 @@ use crate::{
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Nodes exchange their demand with each heartbeat, and once in between.
+const EXCHANGES_PER_HEARTBEAT: u32 = 2;
 /// A node without a heartbeat for this long is dead.
-const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
-/// A node that has published no demand for this long counts as idle.
-const DEMAND_STALE_AFTER: SignedDuration = SignedDuration::from_secs(3);
+pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
+/// A node that has published no demand for this long has no share of rate limits. The share of a dead node is therefore
+/// divided among the others after at most 1.7 s; a live node may miss an exchange.
+const DEMAND_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
+/// Partitions are created this long before they are needed.
+const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
 /// A larger skew between the machine's clock and the database's time is reported.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
@@ -160,6 +166,8 @@ pub struct Node {
     pub(crate) activity: Arc<Activity>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) rate_limiter: Arc<RateLimiter>,
+    /// Other nodes that were registered at the last heartbeat.
+    pub(crate) peers: Mutex<Vec<NodeId>>,
     pub(crate) clock_skew_reporter: ClockSkewReporter,
     pub(crate) rollback_detector: RollbackDetector,
 }
@@ -201,13 +209,9 @@ impl Node {
         let known = LastSeenDatabase { generation: self.rollback_detector.generation(), identity };
         let heartbeat = self.store.heartbeat(self.id, now, now - NODE_TIMEOUT, known).await?;
         self.rollback_detector.update(&heartbeat);
-        let alive = heartbeat.nodes;
-        let nodes = u32::try_from(alive.len()).unwrap_or(u32::MAX).max(1);
-        let rank = alive.iter().position(|node| *node == self.id).unwrap_or(0);
-        let share = NodeShare { nodes, rank: u32::try_from(rank).unwrap_or(0) };
-        let demands = if nodes > 1 { self.exchange_demands(&alive, now).await? } else { Vec::new() };
-        self.rate_limiter.set_shares(share, &demands);
-        Ok(())
+        let peers = heartbeat.nodes.into_iter().filter(|node| *node != self.id).collect();
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+        self.exchange_demand().await
     }
 
     /// Synchronises the clock with the database's time, and logs a skewed machine clock.
@@ -217,25 +221,46 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes this node's demand and returns the demand of each live node, ordered by rank.
-    async fn exchange_demands(&self, alive: &[NodeId], now: Timestamp) -> Result<Vec<Demand>, StoreError> {
+    /// Publishes this node's demand, reads that of the other live nodes, and updates this node's share of the rate
+    /// limits. Does nothing while this is the only node.
+    pub async fn exchange_demand(&self) -> Result<(), StoreError> {
+        let now = self.context.now();
         let own = self.rate_limiter.demand(now);
-        let published = self
-            .store
-            .exchange_demand(self.id, rate_shares::encode_demand(&own), now, now - DEMAND_STALE_AFTER)
-            .await?;
-        let demand_of = |node: &NodeId| match published.iter().find(|(other, _)| other == node) {
-            Some((_, demand)) => rate_shares::decode_demand(demand),
-            None if *node == self.id => own.clone(),
-            None => Demand::new(),
-        };
-        Ok(alive.iter().map(demand_of).collect())
+        let mut live = vec![];
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !peers.is_empty() {
+            let others = self.store.exchange_demand(self.id, rate_shares::encode_demand(&own), now).await?;
+            peers.retain(|peer| others.iter().all(|other| other.node != *peer));
+            let is_live = |other: &PublishedDemand| now.duration_since(other.published_at) <= DEMAND_STALE_AFTER;
+            let decode = |other: PublishedDemand| (other.node, rate_shares::decode_demand(&other.demand));
+            live.extend(others.into_iter().filter(is_live).map(decode));
+            // Nodes that were alone until now have not published anything yet.
+            live.extend(peers.into_iter().map(|peer| (peer, Demand::new())));
+        }
+        live.push((self.id, own));
+        live.sort_unstable_by_key(|(node, _)| *node);
+        let rank = live.iter().position(|(node, _)| *node == self.id).unwrap_or(0);
+        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let share = NodeShare { nodes: count(live.len()), rank: count(rank) };
+        let demands: Vec<Demand> = live.into_iter().map(|(_, demand)| demand).collect();
+        self.rate_limiter.set_shares(share, &demands, now);
+        Ok(())
     }
 
-    /// Synchronises the clock and sends heartbeats until the future is dropped.
+    /// Synchronises the clock, sends heartbeats and exchanges demand until the future is dropped.
     pub async fn run_heartbeat(&self) {
-        loop {
-            tokio::time::sleep(HEARTBEAT_INTERVAL).await;
+        let mut ticks = interval(HEARTBEAT_INTERVAL / EXCHANGES_PER_HEARTBEAT);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is immediate; the node was registered when it started.
+        ticks.tick().await;
+        for exchange in (1..=EXCHANGES_PER_HEARTBEAT).cycle() {
+            ticks.tick().await;
+            if exchange < EXCHANGES_PER_HEARTBEAT {
+                if let Err(error) = self.exchange_demand().await {
+                    tracing::debug!(%error, "failed to exchange request demand; retrying");
+                }
+                continue;
+            }
             if let Err(error) = self.sync_clock().await {
                 tracing::debug!(%error, "failed to read the database's time; retrying");
             }
@@ -284,8 +309,16 @@ impl Node {
         }
     }
 
-    /// Erases and deletes expired data, and rolls up counters.
+    /// Creates partitions, erases and deletes expired data, and rolls up counters.
     pub async fn housekeep(&self) {
+        let now = self.context.now();
+        let until = now.saturating_add(PARTITIONS_AHEAD).unwrap_or(now);
+        match self.housekeeping.create_partitions(now, until).await {
+            Ok(0) => {}
+            Ok(partitions) => tracing::info!(partitions, "partitions created"),
+            // There is time: checks of a month without a partition go to the default partition.
+            Err(error) => tracing::warn!(%error, "failed to create partitions"),
+        }
         if let Err(error) = self.erase_due(self.context.now()).await {
             tracing::warn!(%error, "failed to erase expired personal data");
         }

@@ -1,12 +1,13 @@
 //! Rate limits across all nodes.
 //!
 //! Fixed windows of a second (a minute for failed logins), each counted in one atomic word. No call waits for another
-//! machine: nodes divide a workspace's limit by the demand of the last second ([`crate::rate_shares`]), and other
-//! limits evenly among live nodes. The remainder of a division rotates: in each window other nodes get one call more.
+//! machine: nodes divide the limits of workspaces and clients by the demand of the last second
+//! ([`crate::rate_shares`]), and those of addresses evenly among live nodes. The remainder of a division rotates: in
+//! each window other nodes get one call more.
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, Hash},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash},
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
@@ -23,7 +24,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, RateLimits, WorkspaceId},
 };
 
-use crate::rate_shares::{self, Demand};
+use crate::rate_shares::{self, Calls, Demand, LimitOwner, NodeCalls};
 
 /// Classes of requests, each with its own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,14 +116,13 @@ pub struct RateLimitState {
 /// Key of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum LimitSubject {
-    Workspace(RateLimitClass, WorkspaceId),
-    Client(Fingerprint),
+    Owner(LimitOwner),
     /// Unauthenticated requests.
     Address(RateLimitClass, IpAddr),
     FailedLogin(Fingerprint, IpAddr),
 }
 
-/// Hash of a client id or token. Avoids an allocation; a collision only merges two counters.
+/// Random hash of a client id or token. Avoids an allocation; a collision only merges two counters.
 type Fingerprint = u64;
 
 /// This node's rank among the live nodes.
@@ -201,16 +201,42 @@ const MAX_CACHED_TOKENS: usize = 50_000;
 #[derive(Debug)]
 struct LimitShares {
     own: NodeShare,
-    /// Demand of all nodes, for workspaces with requests on other nodes.
-    contested: HashMap<(RateLimitClass, WorkspaceId), Box<[u32]>>,
+    demand: Arc<DemandView>,
+    /// The demand known before, and the window in which it still applies. A part that grows within a window would be
+    /// added to what another node has already admitted in it.
+    previous: Option<(Arc<DemandView>, u64)>,
+}
+
+/// The demand of all nodes, as last exchanged.
+#[derive(Debug, Default)]
+struct DemandView {
+    rank: usize,
+    /// For owners with requests on other nodes. This node has the whole limit of all others.
+    contested: HashMap<LimitOwner, NodeCalls>,
+}
+
+impl DemandView {
+    fn part_of(&self, owner: LimitOwner, limit: u32, window: u64) -> u32 {
+        self.contested.get(&owner).map_or(limit, |calls| calls.share(limit, self.rank, window))
+    }
+}
+
+impl LimitShares {
+    fn part_of(&self, owner: LimitOwner, limit: u32, window: u64) -> u32 {
+        let part = self.demand.part_of(owner, limit, window);
+        match &self.previous {
+            Some((previous, until)) if window <= *until => part.min(previous.part_of(owner, limit, window)),
+            _ => part,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: DefaultRateLimits,
     shares: ArcSwap<LimitShares>,
-    /// Requests of workspaces, admitted or rejected, in even and odd seconds. Counted only while there are other nodes.
-    demand: Cache<(RateLimitClass, WorkspaceId), Arc<[WindowCounter; 2]>>,
+    /// Requests, admitted or rejected, in even and odd seconds. Counted only while there are other nodes.
+    demand: Cache<LimitOwner, Arc<[WindowCounter; 2]>>,
     authenticated: Cache<LimitSubject, Arc<WindowCounter>>,
     /// A separate cache, so that a flood of addresses cannot evict authenticated clients.
     by_address: Cache<LimitSubject, Arc<WindowCounter>>,
@@ -228,7 +254,11 @@ impl RateLimiter {
     pub fn new(limits: DefaultRateLimits) -> Self {
         RateLimiter {
             limits,
-            shares: ArcSwap::from_pointee(LimitShares { own: NodeShare::SINGLE_NODE, contested: HashMap::new() }),
+            shares: ArcSwap::from_pointee(LimitShares {
+                own: NodeShare::SINGLE_NODE,
+                demand: Arc::default(),
+                previous: None,
+            }),
             demand: Cache::new(MAX_AUTHENTICATED_COUNTERS),
             authenticated: Cache::new(MAX_AUTHENTICATED_COUNTERS),
             by_address: Cache::new(MAX_ADDRESS_COUNTERS),
@@ -240,25 +270,38 @@ impl RateLimiter {
         }
     }
 
-    /// Sets this node's share and the demand of each live node, ordered by rank.
-    pub fn set_shares(&self, share: NodeShare, demands: &[Demand]) {
+    /// Sets this node's share and the demand of each live node, ordered by rank. A part that shrinks applies at once. One
+    /// that grows applies in the next window, unless nodes have joined or left.
+    pub fn set_shares(&self, share: NodeShare, demands: &[Demand], now: Timestamp) {
         let before = self.shares.load();
-        let contested = rate_shares::contested_demands(demands, share.rank as usize);
-        if before.own == share && before.contested.is_empty() && contested.is_empty() {
+        let rank = share.rank as usize;
+        let contested = rate_shares::contested_demands(demands, rank);
+        if before.own == share && before.demand.contested.is_empty() && contested.is_empty() {
             return;
         }
+        let window = window_number(now, 1);
+        let previous = match &before.previous {
+            _ if before.own != share => None,
+            Some((previous, until)) if *until == window => Some((Arc::clone(previous), window)),
+            _ => Some((Arc::clone(&before.demand), window)),
+        };
         if before.own != share {
             tracing::info!(nodes = share.nodes, rank = share.rank, "rate-limit share changed");
         }
-        self.shares.store(Arc::new(LimitShares { own: share, contested }));
+        let demand = Arc::new(DemandView { rank, contested });
+        self.shares.store(Arc::new(LimitShares { own: share, demand, previous }));
     }
 
-    /// This node's demand in the last whole second.
+    /// This node's demand: the requests of the last whole second, and of the current one.
     pub fn demand(&self, now: Timestamp) -> Demand {
-        let last = window_number(now, 1).saturating_sub(1);
-        let calls = |counters: &[WindowCounter; 2]| counters[usize::from(last % 2 == 1)].count_in(last);
-        let demand = self.demand.iter().map(|(subject, counters)| (subject, calls(&counters)));
-        demand.filter(|(_, calls)| *calls > 0).collect()
+        let current = window_number(now, 1);
+        let calls = |counters: &[WindowCounter; 2]| {
+            let in_second = |second: u64| counters[usize::from(second % 2 == 1)].count_in(second);
+            let last_second = in_second(current.saturating_sub(1));
+            Calls { last_second, latest: last_second.max(in_second(current)) }
+        };
+        let demand = self.demand.iter().map(|(owner, counters)| (owner, calls(&counters)));
+        demand.filter(|(_, calls)| calls.latest > 0).collect()
     }
 
     /// Counts a request of a workspace.
@@ -269,22 +312,18 @@ impl RateLimiter {
         overrides: &RateLimits,
         now: Timestamp,
     ) -> RateLimitState {
-        self.limit_workspace_to(class, id, self.limits.limit_for(class, overrides), now)
+        self.limit_owner(LimitOwner::Workspace(class, id), self.limits.limit_for(class, overrides), now)
     }
 
-    fn limit_workspace_to(&self, class: RateLimitClass, id: WorkspaceId, limit: u32, now: Timestamp) -> RateLimitState {
+    fn limit_owner(&self, owner: LimitOwner, limit: u32, now: Timestamp) -> RateLimitState {
         let second = window_number(now, 1);
         let shares = self.shares.load();
         let mut part = limit;
         if shares.own.nodes > 1 {
-            let _ =
-                get_or_insert(&self.demand, (class, id))[usize::from(second % 2 == 1)].try_increment(second, u32::MAX);
-            if let Some(demands) = shares.contested.get(&(class, id)) {
-                part = rate_shares::demand_share(limit, demands, shares.own.rank as usize, second);
-            }
+            let _ = get_or_insert(&self.demand, owner)[usize::from(second % 2 == 1)].try_increment(second, u32::MAX);
+            part = shares.part_of(owner, limit, second);
         }
-        let counted =
-            get_or_insert(&self.authenticated, LimitSubject::Workspace(class, id)).try_increment(second, part);
+        let counted = get_or_insert(&self.authenticated, LimitSubject::Owner(owner)).try_increment(second, part);
         rate_limit_state(counted, part, limit)
     }
 
@@ -296,22 +335,13 @@ impl RateLimiter {
         overrides: &RateLimits,
         now: Timestamp,
     ) -> RateLimitState {
-        let client = LimitSubject::Client(self.fingerprint(id.as_str()));
-        let state = self.limit_per_second(
-            &self.authenticated,
-            client,
-            self.limits.limit_for(RateLimitClass::Token, overrides),
-            now,
-        );
+        let limit = self.limits.limit_for(RateLimitClass::Token, overrides);
+        let state = self.limit_owner(LimitOwner::Client(client_hash(id)), limit, now);
         if !state.admitted {
             return state;
         }
-        let workspace_state = self.limit_workspace_to(
-            RateLimitClass::Token,
-            workspace,
-            self.limits.workspace_token_limit(overrides),
-            now,
-        );
+        let owner = LimitOwner::Workspace(RateLimitClass::Token, workspace);
+        let workspace_state = self.limit_owner(owner, self.limits.workspace_token_limit(overrides), now);
         if workspace_state.admitted { state } else { workspace_state }
     }
 
@@ -344,7 +374,10 @@ impl RateLimiter {
     /// Counts an unauthenticated request by address.
     pub fn limit_by_ip(&self, class: RateLimitClass, address: IpAddr, now: Timestamp) -> RateLimitState {
         let limit = self.limits.limit_for(class, &RateLimits::default());
-        self.limit_per_second(&self.by_address, LimitSubject::Address(class, ip_bucket(address)), limit, now)
+        let second = window_number(now, 1);
+        let part = self.shares.load().own.part_of(limit, second);
+        let subject = LimitSubject::Address(class, ip_bucket(address));
+        rate_limit_state(get_or_insert(&self.by_address, subject).try_increment(second, part), part, limit)
     }
 
     /// Counts a visit of a check's device URL with its token. The limit is not divided among nodes, since a device may
@@ -393,19 +426,11 @@ impl RateLimiter {
     fn fingerprint(&self, text: &str) -> Fingerprint {
         self.hasher.hash_one(text)
     }
+}
 
-    fn limit_per_second(
-        &self,
-        cache: &Cache<LimitSubject, Arc<WindowCounter>>,
-        subject: LimitSubject,
-        limit: u32,
-        now: Timestamp,
-    ) -> RateLimitState {
-        let second = window_number(now, 1);
-        let part = self.shares.load().own.part_of(limit, second);
-        let counted = get_or_insert(cache, subject).try_increment(second, part);
-        rate_limit_state(counted, part, limit)
-    }
+/// Not random, because nodes exchange the hash. Only authenticated clients are hashed, so nobody can choose collisions.
+fn client_hash(id: &ClientId) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(id.as_str())
 }
 
 /// State for a limit of which this node has a part. Scales the node's remaining calls to the whole limit.

@@ -1,9 +1,10 @@
-//! Divides a workspace's rate limit among nodes by their demand: the calls that each received in the last second.
+//! Divides the rate limit of a workspace or client among nodes by their demand: the calls that each received in the
+//! last second.
 //!
 //! A node that alone receives calls has the whole limit. While the total demand is within the limit, each node has its
 //! own demand plus an even part of the rest, idle nodes too. When the demand exceeds the limit, the nodes with the
 //! least demand are satisfied first and the others divide the rest evenly; idle nodes then share a reserve of a tenth
-//! of the limit, at least one call each, until the next heartbeat. Busy nodes together therefore admit at most about
+//! of the limit, at least one call each, until the next exchange. Busy nodes together therefore admit at most about
 //! 1.1 times the limit. In the second in which calls spread from a single node to others, the excess can be as large as
 //! the limit that the node left unused in the second before.
 
@@ -27,17 +28,72 @@ const CLASS_NAMES: [(RateLimitClass, &str); 5] = [
     (RateLimitClass::Token, "token"),
 ];
 
-/// Calls that a node received in a second, admitted or rejected.
-pub type Demand = HashMap<(RateLimitClass, WorkspaceId), u32>;
+/// Name of the token limit of a client in published demand.
+const CLIENT: &str = "client";
 
-/// Encodes a demand as text: one line per class and workspace, busiest first.
+/// What has a limit that nodes divide by demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LimitOwner {
+    Workspace(RateLimitClass, WorkspaceId),
+    /// Hash of a client id, the same on all nodes.
+    Client(u64),
+}
+
+impl LimitOwner {
+    /// The format of [`encode_demand`]: name and id.
+    fn encode(self) -> Option<String> {
+        match self {
+            LimitOwner::Workspace(class, id) => {
+                let name = CLASS_NAMES.iter().find(|(known, _)| *known == class)?.1;
+                Some(format!("{name} {id}"))
+            }
+            LimitOwner::Client(hash) => Some(format!("{CLIENT} {hash:016x}")),
+        }
+    }
+
+    fn decode(name: &str, id: &str) -> Option<Self> {
+        if name == CLIENT {
+            return u64::from_str_radix(id, 16).ok().map(LimitOwner::Client);
+        }
+        let class = CLASS_NAMES.iter().find(|(_, known)| *known == name)?.0;
+        Some(LimitOwner::Workspace(class, id.parse().ok()?))
+    }
+}
+
+/// Calls that a node received in a second, admitted or rejected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    pub last_second: u32,
+    /// In the last second, or in the current one if they are more already.
+    pub latest: u32,
+}
+
+pub type Demand = HashMap<LimitOwner, Calls>;
+
+/// Calls that each node received, ordered by rank.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NodeCalls {
+    last_second: Box<[u32]>,
+    latest: Box<[u32]>,
+}
+
+impl NodeCalls {
+    /// Part of a limit for the node at `rank`. The current second counts only if it exceeds the limit already: less does
+    /// not tell how many calls are still to come.
+    pub fn share(&self, limit: u32, rank: usize, window: u64) -> u32 {
+        let latest = self.latest.iter().fold(0_u32, |sum, calls| sum.saturating_add(*calls));
+        let demands = if latest > limit { &self.latest } else { &self.last_second };
+        demand_share(limit, demands, rank, window)
+    }
+}
+
+/// Encodes a demand as text: one line per owner, busiest first. Earlier releases read the first number only.
 pub fn encode_demand(demand: &Demand) -> String {
-    let mut busiest: Vec<_> = demand.iter().filter(|(_, calls)| **calls > 0).collect();
-    busiest.sort_unstable_by_key(|(_, calls)| std::cmp::Reverse(**calls));
+    let mut busiest: Vec<_> = demand.iter().filter(|(_, calls)| calls.latest > 0).collect();
+    busiest.sort_unstable_by_key(|(_, calls)| std::cmp::Reverse(calls.latest));
     busiest.truncate(MAX_PUBLISHED);
-    let line = |((kind, workspace), calls): (&(RateLimitClass, WorkspaceId), &u32)| {
-        let name = CLASS_NAMES.iter().find(|(known, _)| known == kind)?.1;
-        Some(format!("{name} {workspace} {calls}\n"))
+    let line = |(owner, Calls { last_second, latest }): (&LimitOwner, &Calls)| {
+        Some(format!("{} {last_second} {latest}\n", owner.encode()?))
     };
     busiest.into_iter().filter_map(line).collect()
 }
@@ -46,24 +102,29 @@ pub fn encode_demand(demand: &Demand) -> String {
 pub fn decode_demand(text: &str) -> Demand {
     let line = |line: &str| {
         let mut words = line.split(' ');
-        let (name, workspace, calls) = (words.next()?, words.next()?, words.next()?);
-        let kind = CLASS_NAMES.iter().find(|(_, known)| *known == name)?.0;
-        Some(((kind, workspace.parse().ok()?), calls.parse().ok()?))
+        let owner = LimitOwner::decode(words.next()?, words.next()?)?;
+        let last_second = words.next()?.parse().ok()?;
+        let latest = words.next().map_or(Ok(last_second), str::parse).ok()?;
+        Some((owner, Calls { last_second, latest }))
     };
     text.lines().take(MAX_PUBLISHED).filter_map(line).collect()
 }
 
-/// Demand of each node, ordered by rank, for subjects with demand on a node other than `rank`.
-pub fn contested_demands(nodes: &[Demand], rank: usize) -> HashMap<(RateLimitClass, WorkspaceId), Box<[u32]>> {
+/// Demand of each node, ordered by rank, for owners with demand on a node other than `rank`.
+pub fn contested_demands(nodes: &[Demand], rank: usize) -> HashMap<LimitOwner, NodeCalls> {
     let others = nodes.iter().enumerate().filter(|(position, _)| *position != rank);
-    let subjects = others.flat_map(|(_, demand)| demand.keys());
-    let calls = |subject| nodes.iter().map(|demand| demand.get(subject).copied().unwrap_or(0)).collect();
-    subjects.map(|subject| (*subject, calls(subject))).collect()
+    let owners = others.flat_map(|(_, demand)| demand.keys());
+    let calls = |owner| {
+        let of_nodes = nodes.iter().map(|demand| demand.get(owner).copied().unwrap_or_default());
+        let (last_second, latest): (Vec<_>, Vec<_>) = of_nodes.map(|calls| (calls.last_second, calls.latest)).unzip();
+        NodeCalls { last_second: last_second.into(), latest: latest.into() }
+    };
+    owners.map(|owner| (*owner, calls(owner))).collect()
 }
 
 /// Part of a limit for the node at `rank` in one window, by the demand of all nodes. The remainder of a division
 /// rotates: in each window other nodes get one call more.
-pub fn demand_share(limit: u32, demands: &[u32], rank: usize, window: u64) -> u32 {
+fn demand_share(limit: u32, demands: &[u32], rank: usize, window: u64) -> u32 {
     let own = demands.get(rank).copied().unwrap_or(0);
     let mut busy: Vec<u32> = demands.iter().copied().filter(|calls| *calls > 0).collect();
     if busy.len() == usize::from(own > 0) {
@@ -136,19 +197,40 @@ mod tests {
 
     #[test]
     fn published_demand_round_trips() {
-        let subject = |kind, id| (kind, WorkspaceId(Uuid::from_u128(id)));
-        let demand: Demand =
-            CLASS_NAMES.iter().zip(1..).map(|((kind, _), calls)| (subject(*kind, calls.into()), calls)).collect();
+        let owner = |class, id| LimitOwner::Workspace(class, WorkspaceId(Uuid::from_u128(id)));
+        let calls = |last_second, latest| Calls { last_second, latest };
+        let mut demand: Demand = CLASS_NAMES
+            .iter()
+            .zip(1..)
+            .map(|((class, _), number)| (owner(*class, number.into()), calls(number, number + 1)))
+            .collect();
+        demand.insert(LimitOwner::Client(7), calls(0, 3));
+        demand.insert(LimitOwner::Client(u64::MAX), calls(4, 4));
         assert_eq!(decode_demand(&encode_demand(&demand)), demand);
-        assert_eq!(decode_demand("later 1 2\ncreate x 1\nread\n\n"), Demand::new());
-        let many: Demand = (1..=5_000).map(|id| (subject(RateLimitClass::Read, id.into()), id)).collect();
+        assert_eq!(decode_demand("later 1 2\ncreate x 1\nclient ? 1\nread\n\n"), Demand::new());
+        let of_an_earlier_release = decode_demand("client 7 5\n");
+        assert_eq!(of_an_earlier_release, Demand::from([(LimitOwner::Client(7), calls(5, 5))]));
+        let many: Demand = (1..=5_000).map(|id| (owner(RateLimitClass::Read, id.into()), calls(0, id))).collect();
         let published = decode_demand(&encode_demand(&many));
-        assert_eq!((published.len(), published.values().min()), (MAX_PUBLISHED, Some(&4_001)));
+        let least = published.values().map(|calls| calls.latest).min();
+        assert_eq!((published.len(), least), (MAX_PUBLISHED, Some(4_001)));
 
-        let one = Demand::from([(subject(RateLimitClass::Read, 1), 7)]);
+        let one = Demand::from([(owner(RateLimitClass::Read, 1), calls(7, 8))]);
         let nodes = [one.clone(), Demand::new(), one];
         assert_eq!(contested_demands(&nodes[..2], 0), HashMap::new(), "no demand on other nodes");
-        assert_eq!(contested_demands(&nodes, 1)[&subject(RateLimitClass::Read, 1)][..], [7, 0, 7]);
+        let contested = &contested_demands(&nodes, 1)[&owner(RateLimitClass::Read, 1)];
+        assert_eq!((&contested.last_second[..], &contested.latest[..]), (&[7, 0, 7][..], &[8, 0, 8][..]));
+    }
+
+    #[test]
+    fn current_second_counts_once_it_exceeds_the_limit() {
+        let share = |last_second: [u32; 2], latest: [u32; 2]| {
+            NodeCalls { last_second: last_second.into(), latest: latest.into() }.share(50, 0, 0)
+        };
+        assert_eq!(share([0, 0], [20, 30]), 50, "new calls, within the limit");
+        assert_eq!(share([0, 0], [21, 30]), 21);
+        assert_eq!(share([0, 0], [30, 40]), 25);
+        assert_eq!(share([10, 20], [20, 30]), 20);
     }
 
     proptest! {

@@ -71,9 +71,10 @@ impl Checks {
         let SmsRoute { network, receiver } = operators.sms_route(project, &number).await?;
 
         let now = self.context.now();
-        let id = CheckId(self.context.new_uuid(now));
-        let ttl = settings.ttl.unwrap_or(Ttl::DEFAULT).seconds();
         let code = SmsCode::from_random(self.context.entropy.bytes());
+        let code_hash = self.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
+        let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
+        let ttl = settings.ttl.unwrap_or(Ttl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(settings.callback_url.as_ref());
         let check = Check {
             id,
@@ -94,15 +95,14 @@ impl Checks {
         let created = CreatedReverseSms { check, instructions: SmsInstructions { receiver, sms_body, ttl } };
 
         let receiver = created.instructions.receiver.clone();
-        let code = self.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
-            expectation: Expectation::Sms { receiver, code },
+            expectation: Expectation::Sms { receiver, code: code_hash },
             number_limit: operators.number_limit(),
             idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
         };
         self.store_check(new).await?;
-        self.pending_codes.insert(code, created.check.clone());
+        self.pending_codes.insert(code_hash, created.check.clone());
         Ok(created)
     }
 

@@ -14,3 +14,4 @@ mod oauth;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
+mod sms_parts;

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 pub use crate::client::{CertificateClock, Resolver, TlsConfigError};
 use crate::client::{
     ConnectionPool, MAX_IDLE_PER_ORIGIN, SystemResolver, classify_error, connection_pool,
-    connector::{AddressGuard, ConnectionUsage, Connector, ConnectorSettings, tls_client_config},
+    connector::{AddressGuard, ConnectionUsage, Connector, ConnectorSettings, load_system_roots, tls_client_config},
     yield_for_connection_return,
 };
 
@@ -70,7 +70,7 @@ impl Outbound {
 
     pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
         let OutboundSettings { addresses, extra_roots, certificate_clock, connect_timeout, total_timeout } = settings;
-        let tls = tls_client_config(extra_roots.as_deref(), None, &certificate_clock)?.into();
+        let tls = tls_client_config(load_system_roots(), extra_roots.as_deref(), None, &certificate_clock)?.into();
         let guard = Some(AddressGuard::new(addresses));
         let connector = Connector::from(ConnectorSettings { resolver, guard, tls, connect_timeout });
         let unpooled = connection_pool(connector.clone(), 0);

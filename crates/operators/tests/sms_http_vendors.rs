@@ -20,6 +20,7 @@ use ringtrue_operators::sms_http::{
     MessageBird, Plivo, PlivoSignature, Secret, Sinch, Telnyx, TelnyxKey, Twilio, Webhook, WebhookConfig,
     WebhookDriver, WebhookRequest,
 };
+use ringtrue_test_support::sms_parts::InMemoryReassembly;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -85,8 +86,9 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         receivers: vec![Msisdn::parse("+447700900999", Mode::Live).unwrap()],
     };
     let inbox = Arc::<RecordingInbox>::default();
-    let clock = ManualClock::at(Timestamp::from_second(request.at).unwrap());
-    let webhook = Webhook::new(config, inbox.clone(), Arc::new(clock)).unwrap();
+    let clock = Arc::new(ManualClock::at(Timestamp::from_second(request.at).unwrap()));
+    let reassembly = Arc::new(InMemoryReassembly::new(clock.clone()));
+    let webhook = Webhook::new(config, inbox.clone(), reassembly, clock).unwrap();
     let headers: HeaderMap = request
         .headers
         .iter()

@@ -3,7 +3,6 @@
 //! - [`smsc`]: SMSC that delivers SMS of simulated handsets over SMPP, with scripted faults.
 //! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
 //! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
-//! - [`sim_registry`]: SIM swaps requested by users.
 //! - [`access`]: the operator as sandbox projects reach it, for the engine.
 //!
 //! Only [`access`] depends on the service. The peers share no code with it, so that they cannot share its
@@ -15,7 +14,6 @@
 pub mod access;
 pub mod camara;
 pub mod directory;
-pub mod sim_registry;
 pub mod smsc;
 
 use std::{sync::Arc, time::Duration};

@@ -196,6 +196,9 @@ impl Connectors {
                 let counters = Arc::clone(lock(&self.counters).entry(Arc::clone(&config.name)).or_default());
                 let dependencies = SmppDependencies {
                     inbox: self.engine.checks.clone(),
+                    reassembly: self.engine.reassembly.clone(),
+                    leases: self.engine.shared_store(),
+                    node: self.engine.node.id(),
                     networks: Arc::clone(self.engine.networks()),
                     clock: self.engine.shared_clock(),
                     entropy: self.engine.shared_entropy(),
@@ -205,8 +208,9 @@ impl Connectors {
             }
             PreparedConnector::OperatorApi(routes) => ConnectorKind::OperatorApi(routes),
             PreparedConnector::Webhook(config) => {
-                let inbox = self.engine.checks.clone();
-                let webhook = Arc::new(Webhook::from_validated(*config, inbox, self.engine.shared_clock()));
+                let (inbox, reassembly) = (self.engine.checks.clone(), self.engine.reassembly.clone());
+                let webhook = Webhook::from_validated(*config, inbox, reassembly, self.engine.shared_clock());
+                let webhook = Arc::new(webhook);
                 // A webhook has no connection state, so its receivers count as in service.
                 self.engine.networks().set_receivers_available(&webhook.name().into(), webhook.receivers(), true);
                 ConnectorKind::Webhook(webhook)

@@ -1,17 +1,13 @@
-//! Simulated handsets of sandbox projects: they send SMS through the sandbox operator, and their SIMs can be swapped.
+//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use ringtrue_domain::{
     phone::Msisdn,
-    tenancy::{Mode, Project, ProjectId},
+    tenancy::{Mode, Project},
 };
 use ringtrue_engine::reverse_sms::SmsInstructions;
-use ringtrue_sandbox::{
-    sim_registry::SimRegistry,
-    smsc::{FaultScript, QueueAccount, SendError, Sms, Smsc},
-};
+use ringtrue_sandbox::smsc::{FaultScript, QueueAccount, SendError, Sms, Smsc};
 
 /// Delay of automatic replies, if enabled in the project.
 const AUTO_REPLY_DELAY: Duration = Duration::from_secs(2);
@@ -20,10 +16,7 @@ const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
 /// Cheap to clone. Sending fails without a sandbox operator.
 #[derive(Clone, Debug, Default)]
-pub struct Handsets {
-    smsc: Option<Arc<Smsc>>,
-    sim_registry: Arc<SimRegistry>,
-}
+pub struct Handsets(Option<Arc<Smsc>>);
 
 /// Simulated delivery faults of an SMS. None by default.
 #[derive(Clone, Default, derive_more::Debug)]
@@ -80,24 +73,8 @@ impl SmsFaults {
 }
 
 impl Handsets {
-    pub fn new(smsc: Arc<Smsc>, sim_registry: Arc<SimRegistry>) -> Self {
-        Handsets { smsc: Some(smsc), sim_registry }
-    }
-
-    /// Simulates a SIM change at this time, visible to this project only.
-    pub fn swap_sim(&self, project: ProjectId, number: &Msisdn, at: Timestamp) {
-        self.sim_registry.swap(project.0.as_u128(), number.as_str(), at.as_second());
-    }
-
-    /// Undoes [`swap_sim`](Self::swap_sim).
-    pub fn restore_sim(&self, project: ProjectId, number: &Msisdn) {
-        self.sim_registry.restore(project.0.as_u128(), number.as_str());
-    }
-
-    /// Numbers with swapped SIMs and the times of the swaps.
-    pub fn swapped_sims(&self, project: ProjectId) -> Vec<(String, Timestamp)> {
-        let swapped = self.sim_registry.swapped_numbers(project.0.as_u128()).into_iter();
-        swapped.filter_map(|(number, at)| Some((number, Timestamp::from_second(at).ok()?))).collect()
+    pub fn new(smsc: Arc<Smsc>) -> Self {
+        Handsets(Some(smsc))
     }
 
     /// Sends an SMS from a handset of a project and waits briefly for its delivery.
@@ -109,7 +86,7 @@ impl Handsets {
         body: &str,
         faults: SmsFaults,
     ) -> Result<(), HandsetError> {
-        let smsc = self.smsc.as_ref().ok_or(HandsetError::NoOperator)?;
+        let smsc = self.0.as_ref().ok_or(HandsetError::NoOperator)?;
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
         let sms = Sms::new(from.as_str(), to.as_str(), body)
             .with_faults(faults.into_fault_script())
@@ -127,7 +104,7 @@ impl Handsets {
 
     /// Sends the invited SMS from this handset.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
-        let Some((smsc, number)) = self.smsc.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
+        let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let sms = Sms::new(number.as_str(), invitation.receiver.as_str(), invitation.sms_body.as_str());
         let sms = sms.with_faults(FaultScript::new().delayed_by(AUTO_REPLY_DELAY)).with_account(account(project));
         if let Err(error) = smsc.send(sms) {

@@ -117,6 +117,7 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
         number_retention: config.retention,
         discovery_retention: config.discovery_retention,
         audit_retention: config.audit_retention,
+        check_retention: config.check_retention,
         number_lookup_cache_capacity: 100_000,
         request_log_retention: config.keep_requests,
         max_members_per_workspace: config.max_members,

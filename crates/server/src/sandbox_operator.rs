@@ -9,11 +9,11 @@ use anyhow::Context;
 use async_trait::async_trait;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderMap, Method};
-use jiff::Timestamp;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, sim_swap::SimHistory, tenancy::Mode};
 use ringtrue_engine::{
     Engine,
     ports::{MonitoredConnector, SimSwapConnector, SimSwapRequest},
+    simulated_sims::SimulatedSims,
 };
 use ringtrue_operators::{
     camara::{
@@ -21,12 +21,11 @@ use ringtrue_operators::{
         SimSwapFlow,
     },
     client::{Client, ClientError, ClientResponse, ClientSettings},
-    smpp::{PartOrder, ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
+    smpp::{ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
     access::{DEFAULT_SIM, RECEIVERS, SandboxAccess},
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
-    sim_registry::SimRegistry,
     smsc::{Smsc, SmscConfig, SmscObserver},
 };
 use url::Url;
@@ -48,7 +47,6 @@ pub struct SandboxOperator {
     camara: Arc<Camara>,
     operator: Arc<Operator>,
     authorize_endpoint: Arc<AuthorizeEndpoint>,
-    sim_registry: Arc<SimRegistry>,
 }
 
 impl SandboxOperator {
@@ -65,8 +63,6 @@ impl SandboxOperator {
             project_scope: ProjectScope::SandboxProject { tag: PROJECT_TAG },
             system_id: "sandbox".to_owned(),
             password: password.into(),
-            // Handsets wait for the acknowledgement of each part before sending the next.
-            part_order: PartOrder::OneByOne,
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(1),
             ..SmppConfig::new(CONNECTOR_NAME, address.ip().to_string(), address.port(), receivers)
@@ -75,22 +71,26 @@ impl SandboxOperator {
             config,
             SmppDependencies {
                 inbox: engine.checks.clone(),
+                reassembly: engine.reassembly.clone(),
+                leases: engine.shared_store(),
+                node: engine.node.id(),
                 networks: Arc::clone(engine.networks()),
                 clock: engine.shared_clock(),
                 entropy: engine.shared_entropy(),
                 counters: Arc::new(SmppCounters::default()),
             },
         ));
-        let client = Arc::new(Client::new(&ClientSettings::default())?);
-        let sim_registry = Arc::new(SimRegistry::default());
+        // Its sockets are without TLS.
+        let client =
+            Arc::new(Client::new(&ClientSettings { trusts_system_roots: false, ..ClientSettings::default() })?);
         let (operator, camara) = start_camara(engine, &client).await?;
         access.set_silent_connector(camara.clone());
-        let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sim_registry: Arc::clone(&sim_registry) };
+        let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sims: Arc::clone(&engine.simulated_sims) };
         access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
         let authorize_endpoint = Arc::new(AuthorizeEndpoint { endpoint, client, _operator: Arc::clone(&operator) });
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, authorize_endpoint, sim_registry })
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, authorize_endpoint })
     }
 
     pub fn authorizer(&self) -> SandboxAuthorizer {
@@ -98,7 +98,7 @@ impl SandboxOperator {
     }
 
     pub fn handsets(&self) -> Handsets {
-        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.sim_registry))
+        Handsets::new(Arc::clone(&self.smsc))
     }
 
     pub fn smsc_observer(&self) -> SmscObserver {
@@ -167,7 +167,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
 #[derive(Debug)]
 struct ProjectSimSwaps {
     operator: Arc<Camara>,
-    sim_registry: Arc<SimRegistry>,
+    sims: Arc<SimulatedSims>,
 }
 
 #[async_trait]
@@ -178,8 +178,11 @@ impl SimSwapConnector for ProjectSimSwaps {
 
     async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let reported = self.operator.sim_history(question).await?;
-        let swapped = self.sim_registry.swapped_at(question.project.0.as_u128(), question.number.as_str());
-        Ok(swapped.and_then(|at| Timestamp::from_second(at).ok()).map_or(reported, SimHistory::ChangedAt))
+        let swapped_at = self.sims.swapped_at(question.project, question.number).await.map_err(|error| {
+            tracing::debug!(%error, "failed to read the simulated SIM swaps");
+            ErrorCode::InternalError
+        })?;
+        Ok(swapped_at.map_or(reported, SimHistory::ChangedAt))
     }
 }
 

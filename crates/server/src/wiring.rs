@@ -184,6 +184,7 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     );
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_heartbeat().await });
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_housekeeping().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_check_retention().await });
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.activity.run_flush().await });
     let (sweeping, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { sweeping.checks.run_sweeper(until).await });

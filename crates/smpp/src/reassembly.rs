@@ -68,13 +68,25 @@ pub struct ConcatenatedMessage<I> {
     /// Time of the first received part, which need not be part 1.
     pub first_seen: I,
     #[debug(skip)]
-    coding_runs: Vec<(DataCoding, Vec<u8>)>,
+    parts: Vec<(DataCoding, Vec<u8>)>,
 }
 
 impl<I> ConcatenatedMessage<I> {
     pub fn decode_text(&self, default: DefaultAlphabet) -> String {
-        self.coding_runs.iter().map(|(data_coding, octets)| data_coding.text_coding(default).decode(octets)).collect()
+        decode_parts(self.parts.iter().map(|(data_coding, octets)| (*data_coding, octets.as_slice())), default)
     }
+}
+
+/// Decodes the text of all parts of a message, in order. Concatenates adjacent parts with the same coding first.
+pub fn decode_parts<'a>(parts: impl IntoIterator<Item = (DataCoding, &'a [u8])>, default: DefaultAlphabet) -> String {
+    let mut coding_runs: Vec<(DataCoding, Vec<u8>)> = vec![];
+    for (data_coding, octets) in parts {
+        match coding_runs.last_mut() {
+            Some((coding, run)) if *coding == data_coding => run.extend(octets),
+            _ => coding_runs.push((data_coding, octets.to_vec())),
+        }
+    }
+    coding_runs.iter().map(|(data_coding, octets)| data_coding.text_coding(default).decode(octets)).collect()
 }
 
 /// An incomplete message that has expired.
@@ -267,15 +279,8 @@ impl<I> IncompleteMessage<I> {
         self.parts.iter().map(StoredPart::memory_size).sum()
     }
 
-    /// Concatenates adjacent parts with the same coding.
     fn concatenate(self) -> ConcatenatedMessage<I> {
-        let mut coding_runs: Vec<(DataCoding, Vec<u8>)> = vec![];
-        for StoredPart { data_coding, octets, .. } in self.parts {
-            match coding_runs.last_mut() {
-                Some((coding, run)) if *coding == data_coding => run.extend(octets),
-                _ => coding_runs.push((data_coding, octets)),
-            }
-        }
-        ConcatenatedMessage { first_seen: self.first_seen, coding_runs }
+        let parts = self.parts.into_iter().map(|part| (part.data_coding, part.octets)).collect();
+        ConcatenatedMessage { first_seen: self.first_seen, parts }
     }
 }

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     reverse_sms::SenderMatch,
     silent::OperatorVerdict,
     sim_swap::SimSwapVerdict,
-    tenancy::ProjectId,
+    tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
     AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, RedirectSession, RedirectSessionRecord,
@@ -139,24 +139,23 @@ fn claimed_number(row: &mut RowReader) -> Result<Option<ClaimedNumber>, StoreErr
 
 macro_rules! leased_columns {
     () => {
-        // A missing check counts as sandbox, so that its callback is never signed as a live one.
-        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts, \
-         coalesce((select mode from checks where checks.id = callbacks.check_id), 'sandbox')"
+        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts"
     };
 }
 pub(crate) use leased_columns;
 
-pub(crate) fn leased_callback_from_row(row: Row) -> Result<LeasedCallback, StoreError> {
+pub(crate) fn leased_callback_from_row(row: Row, mode: impl Fn(CheckId) -> Mode) -> Result<LeasedCallback, StoreError> {
     let mut row = row.reader("callbacks");
+    let check = CheckId(row.uuid("check_id")?);
     Ok(LeasedCallback {
-        check: CheckId(row.uuid("check_id")?),
+        check,
         project: ProjectId(row.uuid("project_id")?),
         product: row.parsed("product")?,
         url: Sealed(row.bytes("url")?),
         body: Sealed(row.bytes("body")?),
         failed_attempts: row.count("failed_attempts")?,
         earlier_attempts: row.count("earlier_attempts")?,
-        mode: row.parsed("mode")?,
+        mode: mode(check),
     })
 }
 

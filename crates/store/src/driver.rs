@@ -82,8 +82,20 @@ pub(crate) trait Database:
     /// The aggregate for the smallest `id`.
     const MIN_ID_SQL: &'static str;
 
-    /// Ends a select that locks its rows, and omits those that others have locked. Empty for a database with one writer.
-    const SKIP_LOCKED_SQL: &'static str;
+    /// Creates the missing partitions between two times, and returns their number. `None`: tables are not partitioned.
+    const CREATE_PARTITIONS_SQL: Option<&'static str>;
+
+    /// Drops the partitions of months before a time in which no check is open and no callback is waiting.
+    const DROP_PARTITIONS_SQL: Option<&'static str>;
+
+    /// Deletes the counted creation times of a number. `None`: the database counts checks.
+    const DELETE_NUMBER_LIMITS_SQL: Option<&'static str>;
+
+    /// Deletes the creation times that do not count any more.
+    const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str>;
+
+    /// The condition that rows of two tables belong to the same check, besides equal ids. Empty if ids suffice.
+    fn same_bucket(left: &str, right: &str) -> String;
 
     /// Reads the latest recorded time and the server's clock, in milliseconds since 1970. The clock is null for a
     /// database without a server.
@@ -124,6 +136,16 @@ pub(crate) trait Database:
         permit: SearchPermit,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
+
+    /// Ends a select that locks its rows, and omits those that others have locked. Empty if the database does not
+    /// support it.
+    fn skip_locked_sql(&self) -> &'static str;
+
+    /// Writes back what a bulk write has changed, so that no later write has to. Nothing waits for it. A database server
+    /// does it by itself.
+    fn checkpoint(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     fn change_notification(&self) -> &Arc<Notify>;
 

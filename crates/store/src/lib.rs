@@ -9,7 +9,8 @@
 //! writer thread. A call returns only after its transaction is durable.
 //!
 //! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::StoreError) when the
-//! database is unreachable, full or read-only. The store never retries and never reads the clock.
+//! database is unreachable, full or read-only. The store never reads the clock, and never retries but for a batch that
+//! conflicts with a concurrent transaction.
 
 mod batch_delay;
 mod check_row_mapping;
@@ -23,14 +24,22 @@ mod row;
 mod row_mapping;
 mod sqlite;
 mod time_span;
+mod transfer;
 mod url;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use ringtrue_engine::ports::{Store, StoreError};
 
 pub use migration::{MigrateError, SchemaState};
+pub use postgres::{DistributionProgress, DistributionState, ShardBalance};
+pub use transfer::{ExportOptions, TransferError, TransferProgress, export, import};
 pub use url::{InvalidStoreUrl, StoreUrl};
 
 use queries::SqlStore;
@@ -71,12 +80,12 @@ pub enum OpenError {
     Altered { names: Vec<String> },
 }
 
-/// Opens a store. The schema must be exactly the one that this binary was built for.
+/// Opens a store. The schema must be the one that this binary was built for, or a newer one that supports it.
 ///
 /// Call it inside a Tokio runtime, which then drives the connections.
 pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Store>, OpenError> {
     match schema_state(url).await? {
-        SchemaState::Current => {}
+        SchemaState::Current | SchemaState::Newer { .. } => {}
         SchemaState::Empty => return Err(OpenError::Empty),
         SchemaState::Behind { missing } => return Err(OpenError::Behind { missing }),
         SchemaState::Unknown { names } => return Err(OpenError::Unknown { names }),
@@ -111,4 +120,68 @@ pub async fn migrate(url: &StoreUrl, now: Timestamp) -> Result<Vec<&'static str>
         StoreAddress::Sqlite(path) => sqlite::migrate(path.clone(), now).await,
         StoreAddress::Postgres(address) => postgres::migrate(address, now).await,
     }
+}
+
+/// Tells how the tables of a `PostgreSQL` database are distributed. `None`: the database is `SQLite`.
+pub async fn distribution_state(url: &StoreUrl) -> Result<Option<DistributionState>, StoreError> {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => Ok(None),
+        StoreAddress::Postgres(address) => postgres::distribution_state(address).await.map(Some),
+    }
+}
+
+/// Distributes the tables over the servers of a Citus cluster, and returns the names of those that were not distributed
+/// before. Servers may keep running. Concurrent calls are serialised, and an interrupted one can be repeated.
+pub async fn distribute(
+    url: &StoreUrl,
+    progress: impl FnMut(DistributionProgress) + Send,
+) -> Result<Vec<&'static str>, StoreError> {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => Err(StoreError::Refused("SQLite cannot be distributed".to_owned())),
+        StoreAddress::Postgres(address) => postgres::distribute(address, progress).await,
+    }
+}
+
+/// As [`distribute`], if the database has no workspaces yet, or was distributed by an earlier release. Without Citus,
+/// does nothing.
+pub async fn distribute_if_empty(url: &StoreUrl) -> Result<Vec<&'static str>, StoreError> {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => Ok(Vec::new()),
+        StoreAddress::Postgres(address) => postgres::distribute_if_empty(address).await,
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("PostgreSQL has its own backups")]
+    NotSqlite,
+    #[error("the database is empty")]
+    Empty,
+    #[error("{} exists already", .path.display())]
+    Exists { path: PathBuf },
+    #[error("the database file is locked by another process")]
+    Locked,
+    #[error("{}: {error}", .path.display())]
+    File { path: PathBuf, error: io::Error },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupProgress {
+    pub copied_pages: u64,
+    pub total_pages: u64,
+}
+
+/// Copies a `SQLite` database to a new file while servers use it. The copy has every write that was acknowledged before
+/// the call. Returns its size in bytes.
+pub async fn backup(
+    url: &StoreUrl,
+    target: &Path,
+    mut report: impl FnMut(BackupProgress) + Send + 'static,
+) -> Result<u64, BackupError> {
+    let StoreAddress::Sqlite(source) = &url.0 else { return Err(BackupError::NotSqlite) };
+    let (source, target) = (source.clone(), target.to_owned());
+    let stopped = |_| BackupError::Store(StoreError::Unavailable("the backup was aborted".to_owned()));
+    tokio::task::spawn_blocking(move || sqlite::back_up(&source, &target, &mut report)).await.map_err(stopped)?
 }

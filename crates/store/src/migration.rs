@@ -1,8 +1,11 @@
 //! Numbered migrations, embedded in the binary.
 //!
 //! Both databases have migrations with the same names. A released migration is never edited: the database stores its
-//! checksum, and a difference is an error. A migration expands the schema, and a later release contracts it, so that
-//! two releases can share a schema; the changelog names the exceptions.
+//! checksum, and a difference is an error.
+//!
+//! Two releases can share a database: a migration expands the schema, and a later release contracts it. The table
+//! `schema_compatibility` names the oldest schema whose releases can use the database. A release therefore also runs on
+//! the schema of a newer one, until a migration raises that version: for a rolling upgrade, and to roll an upgrade back.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ringtrue_engine::ports::StoreError;
@@ -38,7 +41,8 @@ macro_rules! all_migrations {
             28 "0028_callback_bounds",
             29 "0029_invitations",
             30 "0030_node_demand",
-            31 "0031_live_since", 32 "0032_plain_names"
+            31 "0031_live_since", 32 "0032_plain_names", 33 "0033_partitions", 34 "0034_shared_state",
+            35 "0035_retention_and_upgrades"
         )
     };
 }
@@ -56,6 +60,7 @@ pub(crate) const CREATE_TABLE: &str = "create table if not exists schema_migrati
 pub(crate) const SELECT: &str = "select version, name, checksum from schema_migrations order by version";
 pub(crate) const INSERT: &str =
     "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)";
+pub(crate) const SELECT_OLDEST_VERSION: &str = "select oldest_version from schema_compatibility where id = 1";
 
 impl Migration {
     pub(crate) fn checksum(&self) -> String {
@@ -72,6 +77,38 @@ pub(crate) struct AppliedMigration {
     pub checksum: String,
 }
 
+/// The schema that a database has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AppliedSchema {
+    pub migrations: Vec<AppliedMigration>,
+    /// A release can use the database if its newest migration is at least this version. `None`: only a release
+    /// that has all migrations can.
+    pub oldest_version: Option<i64>,
+}
+
+impl AppliedSchema {
+    /// Whether a release with these migrations can use the database although a newer release has migrated it.
+    fn supports_older_release(&self, known: &[Migration]) -> bool {
+        let newest = newest_version(known);
+        self.oldest_version.is_some_and(|oldest| oldest <= newest)
+            && self.unknown(known).iter().all(|migration| migration.version > newest)
+    }
+
+    fn unknown(&self, known: &[Migration]) -> Vec<&AppliedMigration> {
+        self.migrations.iter().filter(|row| row.find_in(known).is_none()).collect()
+    }
+}
+
+impl AppliedMigration {
+    fn find_in<'k>(&self, known: &'k [Migration]) -> Option<&'k Migration> {
+        known.iter().find(|one| one.version == self.version && one.name == self.name)
+    }
+}
+
+pub(crate) fn newest_version(known: &[Migration]) -> i64 {
+    known.last().map_or(0, |migration| migration.version)
+}
+
 /// The schema of a database, compared with the migrations of this binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaState {
@@ -82,7 +119,11 @@ pub enum SchemaState {
     Behind {
         missing: Vec<String>,
     },
-    /// These migrations were applied by a newer release.
+    /// These migrations were applied by a newer release, beside which this one can run.
+    Newer {
+        names: Vec<String>,
+    },
+    /// These migrations were applied by a newer release, and this one cannot use the schema.
     Unknown {
         names: Vec<String>,
     },
@@ -93,33 +134,33 @@ pub enum SchemaState {
 }
 
 impl SchemaState {
-    pub(crate) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Self {
-        if applied.is_empty() {
+    pub(crate) fn compare(known: &[Migration], applied: &AppliedSchema) -> Self {
+        let migrations = &applied.migrations;
+        if migrations.is_empty() {
             return SchemaState::Empty;
         }
-        let known_as =
-            |row: &AppliedMigration| known.iter().find(|one| one.version == row.version && one.name == row.name);
         let names = |rows: Vec<&AppliedMigration>| rows.into_iter().map(|row| row.name.clone()).collect::<Vec<_>>();
 
-        let unknown: Vec<_> = applied.iter().filter(|row| known_as(row).is_none()).collect();
-        if !unknown.is_empty() {
-            return SchemaState::Unknown { names: names(unknown) };
+        let unknown = names(applied.unknown(known));
+        if !unknown.is_empty() && !applied.supports_older_release(known) {
+            return SchemaState::Unknown { names: unknown };
         }
-        let is_altered = |row: &&AppliedMigration| known_as(row).is_some_and(|one| one.checksum() != row.checksum);
-        let altered: Vec<_> = applied.iter().filter(is_altered).collect();
+        let is_altered = |row: &&AppliedMigration| row.find_in(known).is_some_and(|one| one.checksum() != row.checksum);
+        let altered: Vec<_> = migrations.iter().filter(is_altered).collect();
         if !altered.is_empty() {
             return SchemaState::Altered { names: names(altered) };
         }
-        match pending(known, applied).map(|migration| migration.name.to_owned()).collect::<Vec<_>>() {
-            missing if missing.is_empty() => SchemaState::Current,
-            missing => SchemaState::Behind { missing },
+        let missing: Vec<_> = pending(known, applied).map(|migration| migration.name.to_owned()).collect();
+        if !missing.is_empty() {
+            return SchemaState::Behind { missing };
         }
+        if unknown.is_empty() { SchemaState::Current } else { SchemaState::Newer { names: unknown } }
     }
 }
 
 /// The migrations that were not applied, in order.
-pub(crate) fn pending<'k>(known: &'k [Migration], applied: &[AppliedMigration]) -> impl Iterator<Item = &'k Migration> {
-    known.iter().filter(|one| applied.iter().all(|row| row.version != one.version))
+pub(crate) fn pending<'k>(known: &'k [Migration], applied: &AppliedSchema) -> impl Iterator<Item = &'k Migration> {
+    known.iter().filter(|one| applied.migrations.iter().all(|row| row.version != one.version))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -134,10 +175,10 @@ pub enum MigrateError {
     Failed { name: &'static str, cause: StoreError },
 }
 
-/// Fails if the database has migrations that this binary does not have.
-pub(crate) fn ensure_compatible(known: &[Migration], applied: &[AppliedMigration]) -> Result<(), MigrateError> {
+/// Fails if this binary cannot use the schema, migrated or not.
+pub(crate) fn ensure_compatible(known: &[Migration], applied: &AppliedSchema) -> Result<(), MigrateError> {
     match SchemaState::compare(known, applied) {
-        SchemaState::Current | SchemaState::Empty | SchemaState::Behind { .. } => Ok(()),
+        SchemaState::Current | SchemaState::Empty | SchemaState::Behind { .. } | SchemaState::Newer { .. } => Ok(()),
         SchemaState::Unknown { names } => Err(MigrateError::Unknown { names }),
         SchemaState::Altered { names } => Err(MigrateError::Altered { names }),
     }
@@ -165,9 +206,9 @@ mod tests {
     #[test]
     fn migrations_are_numbered_in_order() {
         for migrations in [SQLITE, POSTGRES] {
-            for (position, migration) in (1..).zip(migrations) {
-                assert_eq!(migration.version, position);
-                assert!(migration.name.starts_with(&format!("{position:04}_")), "{}", migration.name);
+            assert!(migrations.is_sorted_by(|one, next| one.version < next.version));
+            for Migration { version, name, .. } in migrations {
+                assert!(name.starts_with(&format!("{version:04}_")), "{name}");
             }
         }
     }
@@ -182,17 +223,32 @@ mod tests {
         };
         let [first, second] = [applied(&known[0]), applied(&known[1])];
         let newer = AppliedMigration { version: 99, name: "0099_tomorrow".to_owned(), checksum: String::new() };
+        let renamed = AppliedMigration { name: "0002_other".to_owned(), ..second.clone() };
         let edited = AppliedMigration { checksum: "0".to_owned(), ..first.clone() };
-        let unknown = SchemaState::Unknown { names: vec!["0099_tomorrow".to_owned()] };
-        for (applied, state) in [
-            (vec![], SchemaState::Empty),
-            (vec![first.clone(), second.clone()], SchemaState::Current),
-            (vec![first.clone()], SchemaState::Behind { missing: vec!["0002_idempotency".to_owned()] }),
-            (vec![first.clone(), newer.clone()], unknown.clone()),
-            (vec![edited.clone(), second.clone(), newer], unknown),
-            (vec![edited, second], SchemaState::Altered { names: vec!["0001_control_plane".to_owned()] }),
+        let unknown = |name: &str| SchemaState::Unknown { names: vec![name.to_owned()] };
+        let missing = SchemaState::Behind { missing: vec!["0002_idempotency".to_owned()] };
+        let altered = SchemaState::Altered { names: vec!["0001_control_plane".to_owned()] };
+        for (migrations, oldest_version, state) in [
+            (vec![], None, SchemaState::Empty),
+            (vec![first.clone(), second.clone()], None, SchemaState::Current),
+            (vec![first.clone(), second.clone()], Some(2), SchemaState::Current),
+            (vec![first.clone()], None, missing.clone()),
+            // Applied by a newer release: this one runs beside it if its schema is not too old.
+            (vec![first.clone(), second.clone(), newer.clone()], None, unknown("0099_tomorrow")),
+            (vec![first.clone(), second.clone(), newer.clone()], Some(3), unknown("0099_tomorrow")),
+            (
+                vec![first.clone(), second.clone(), newer.clone()],
+                Some(2),
+                SchemaState::Newer { names: vec!["0099_tomorrow".to_owned()] },
+            ),
+            (vec![first.clone(), newer.clone()], Some(2), missing),
+            (vec![first, renamed], Some(2), unknown("0002_other")),
+            (vec![edited.clone(), second.clone(), newer.clone()], None, unknown("0099_tomorrow")),
+            (vec![edited.clone(), second.clone(), newer], Some(2), altered.clone()),
+            (vec![edited, second], None, altered),
         ] {
-            assert_eq!(SchemaState::compare(known, &applied), state);
+            let applied = AppliedSchema { migrations, oldest_version };
+            assert_eq!(SchemaState::compare(known, &applied), state, "{applied:?}");
         }
     }
 }

@@ -28,7 +28,14 @@ pub struct Database {
 #[derive(Debug)]
 enum DatabaseLocation {
     Folder(TempDir),
-    Server { name: String },
+    Server {
+        name: String,
+    },
+    /// A database of this name on the coordinator and on each worker.
+    Cluster {
+        name: String,
+        ports: Vec<u16>,
+    },
 }
 
 impl Database {
@@ -60,6 +67,43 @@ impl Database {
         let next = move || ready.lock().ok().and_then(|ready| ready.recv().ok());
         let name = tokio::task::spawn_blocking(next).await.ok().flatten().expect("a new database");
         Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
+    }
+
+    /// Distributed over the Citus cluster that `make test` started.
+    pub async fn citus() -> Self {
+        let name = unused_name();
+        let ports = psql("select nodeport from pg_dist_node order by groupid");
+        let ports: Vec<u16> = ports.split_whitespace().map(|port| port.parse().expect("a port")).collect();
+        for port in &ports {
+            psql_at(&server_at(*port), &format!("create database {name}"));
+            // Fewer shards than by default: tests have few rows.
+            psql_at(&server_at(*port), &format!("alter database {name} set citus.shard_count = 4"));
+            psql_at(&database_at(*port, &name), "create extension citus");
+        }
+        let address = postgres_address(&name);
+        psql_at(&address, &format!("select citus_set_coordinator_host('127.0.0.1', {})", ports[0]));
+        for worker in &ports[1..] {
+            psql_at(&address, &format!("select citus_add_node('127.0.0.1', {worker})"));
+        }
+        migrate(&address).await;
+        ringtrue_store::distribute(&store_url(&address), |_| {}).await.expect("distributed tables");
+        Database { address, location: DatabaseLocation::Cluster { name, ports } }
+    }
+
+    /// A database without a schema, on the same server.
+    pub fn empty_postgres() -> Self {
+        let name = unused_name();
+        psql(&format!("create database {name}"));
+        Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
+    }
+
+    /// Runs SQL in the PostgreSQL database.
+    pub fn execute(&self, sql: &str) {
+        let output = Command::new("psql")
+            .args([&self.address, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--command", sql])
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// URL for a process.
@@ -100,7 +144,7 @@ impl Database {
 
     /// Sessions that wait for a lock.
     pub fn waiting_sessions(&self) -> usize {
-        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no sessions") };
+        let DatabaseLocation::Server { name } = &self.location else { panic!("not a PostgreSQL server") };
         let waiting =
             format!("select count(*) from pg_stat_activity where datname = '{name}' and wait_event_type = 'Lock'");
         psql(&waiting).trim().parse().expect("a number")
@@ -108,14 +152,14 @@ impl Database {
 
     /// Makes the database read-only or writable, and terminates its connections so that the setting applies.
     pub fn set_read_only(&self, is_read_only: bool) {
-        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no read-only setting") };
+        let DatabaseLocation::Server { name } = &self.location else { panic!("not a PostgreSQL server") };
         psql(&format!("alter database {name} set default_transaction_read_only = {is_read_only}"));
         psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
     }
 
     /// Terminates all connections to the PostgreSQL database and rejects new ones, or accepts them again.
     pub fn set_blocked(&self, is_blocked: bool) {
-        let DatabaseLocation::Server { name } = &self.location else { panic!("SQLite has no connections") };
+        let DatabaseLocation::Server { name } = &self.location else { panic!("not a PostgreSQL server") };
         psql(&format!("alter database {name} allow_connections {}", !is_blocked));
         if is_blocked {
             psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
@@ -136,7 +180,7 @@ impl Database {
                 assert!(backup.expect("sqlite3 runs").success());
                 Database { address: sqlite_address(&path), location: DatabaseLocation::Folder(copy) }
             }
-            DatabaseLocation::Server { .. } => {
+            DatabaseLocation::Server { .. } | DatabaseLocation::Cluster { .. } => {
                 let name = unused_name();
                 psql(&format!("create database {name}"));
                 let mut restore = Command::new("psql")
@@ -159,7 +203,7 @@ impl Database {
                 let files = fs::read_dir(folder.path()).expect("a folder");
                 files.flat_map(|file| fs::read(file.expect("a file").path()).expect("its bytes")).collect()
             }
-            DatabaseLocation::Server { name } => {
+            DatabaseLocation::Server { name } | DatabaseLocation::Cluster { name, .. } => {
                 let output = Command::new("pg_dump")
                     .args([&postgres_address(name), "--inserts"])
                     .output()
@@ -186,11 +230,14 @@ impl Drop for TableLock {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let DatabaseLocation::Server { name } = &self.location {
-            let drop_it = format!("drop database {name} with (force)");
-            // In the background: the server writes a checkpoint first.
-            std::thread::spawn(move || psql(&drop_it));
-        }
+        let (name, servers) = match &self.location {
+            DatabaseLocation::Folder(_) => return,
+            DatabaseLocation::Server { name } => (name, vec![server()]),
+            DatabaseLocation::Cluster { name, ports } => (name, ports.iter().copied().map(server_at).collect()),
+        };
+        let drop_it = format!("drop database {name} with (force)");
+        // In the background: the server writes a checkpoint first.
+        std::thread::spawn(move || servers.iter().for_each(|server| drop(psql_at(server, &drop_it))));
     }
 }
 
@@ -212,6 +259,19 @@ fn sqlite_address(path: &Path) -> String {
 
 fn postgres_address(name: &str) -> String {
     let mut address = url::Url::parse(&server()).expect("a URL");
+    address.set_path(name);
+    address.to_string()
+}
+
+/// Another server of the cluster.
+fn server_at(port: u16) -> String {
+    let mut address = url::Url::parse(&server()).expect("a URL");
+    address.set_port(Some(port)).expect("a port");
+    address.to_string()
+}
+
+fn database_at(port: u16, name: &str) -> String {
+    let mut address = url::Url::parse(&server_at(port)).expect("a URL");
     address.set_path(name);
     address.to_string()
 }
@@ -242,8 +302,12 @@ fn copies_of(empty: String) -> Receiver<String> {
 }
 
 fn psql(statement: &str) -> String {
+    psql_at(&server(), statement)
+}
+
+fn psql_at(address: &str, statement: &str) -> String {
     let output = Command::new("psql")
-        .args([&server(), "--no-psqlrc", "--quiet", "--tuples-only", "--command", statement])
+        .args([address, "--no-psqlrc", "--quiet", "--tuples-only", "--command", statement])
         .output()
         .expect("psql runs");
     assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));

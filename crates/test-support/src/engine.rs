@@ -23,6 +23,7 @@ pub fn engine_settings() -> EngineSettings {
         number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
+        check_retention: Some(SignedDuration::from_hours(24 * 400)),
         number_lookup_cache_capacity: 100,
         request_log_retention: None,
         max_members_per_workspace: 500,

@@ -13,8 +13,10 @@ pub mod database_proxy;
 pub mod engine;
 pub mod http_client;
 pub mod http_server;
+pub mod leases;
 pub mod own_postgres;
 pub mod server_process;
+pub mod sms_parts;
 
 use std::time::{Duration, Instant};
 

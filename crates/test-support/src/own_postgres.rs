@@ -1,6 +1,7 @@
-//! A PostgreSQL server for one test that can be stopped, alone or with a standby.
+//! A PostgreSQL server for one test that can be stopped, alone, with a standby, or with an archive.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
 };
@@ -17,6 +18,10 @@ pub struct OwnPostgres {
     directory: String,
     /// The standby, if any.
     standby: String,
+    /// Base backup and archived WAL, if any.
+    archive: String,
+    /// Directory of a restored server.
+    restored: String,
     /// The servers stop when the input of this process closes.
     script: Child,
 }
@@ -31,8 +36,14 @@ impl OwnPostgres {
         Self::start_with("pair").await
     }
 
+    /// With WAL archiving.
+    pub async fn start_archiving() -> Self {
+        Self::start_with("archive").await
+    }
+
     async fn start_with(command: &str) -> Self {
-        let print_variables = "echo $PGPORT; echo $POSTGRES_DIRECTORY; echo $STANDBY_PORT; echo $STANDBY_DIRECTORY";
+        let print_variables = "echo $PGPORT; echo $POSTGRES_DIRECTORY; echo $STANDBY_PORT; echo $STANDBY_DIRECTORY; \
+                               echo $ARCHIVE_DIRECTORY; echo $RESTORED_DIRECTORY";
         let mut script = Command::new(SCRIPT)
             .args([command, "sh", "-c", &format!("{print_variables}; exec cat >/dev/null")])
             .stdin(Stdio::piped())
@@ -40,7 +51,8 @@ impl OwnPostgres {
             .spawn()
             .expect("the script runs");
         let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
-        let [port, directory, standby_port, standby] = [(); 4].map(|()| lines.next().expect("a server").unwrap());
+        let [port, directory, standby_port, standby, archive, restored] =
+            [(); 6].map(|()| lines.next().expect("a server").unwrap());
         let url = if standby.is_empty() {
             format!("postgres://ringtrue@127.0.0.1:{port}/postgres")
         } else {
@@ -48,28 +60,51 @@ impl OwnPostgres {
             format!("postgres://ringtrue@{hosts}/postgres?target_session_attrs=read-write")
         };
         ringtrue_store::migrate(&url.parse().unwrap(), Timestamp::UNIX_EPOCH).await.expect("a schema");
-        OwnPostgres { url, directory, standby, script }
+        OwnPostgres { url, directory, standby, archive, restored, script }
     }
 
     /// Stops the server like a power failure.
     pub fn halt(&self) {
-        run_script("halt", &self.directory);
+        run_script(&["halt", &self.directory]);
     }
 
     /// Returns when the server responds.
     pub fn resume(&self) {
-        run_script("resume", &self.directory);
+        run_script(&["resume", &self.directory]);
     }
 
     /// Promotes the standby.
     pub fn promote_standby(&self) {
-        run_script("promote", &self.standby);
+        run_script(&["promote", &self.standby]);
+    }
+
+    /// Takes a base backup of the running server.
+    pub fn back_up(&self) {
+        run_script(&["backup", &self.directory, &self.archive]);
+    }
+
+    /// Restores the base backup and the archived WAL until a time of the server, such as `2026-11-15 02:30:00.123456+00`,
+    /// in a new data directory. Returns the URL of the new server.
+    pub fn restore(&self, time: &str) -> String {
+        run_script(&["restore", &self.archive, &self.restored, time]);
+        let port = fs::read_to_string(format!("{}/port", self.restored)).expect("a port");
+        format!("postgres://ringtrue@127.0.0.1:{}/postgres", port.trim())
+    }
+
+    /// Runs a query and returns the only value of its result.
+    pub fn query(&self, sql: &str) -> String {
+        let output = Command::new("psql")
+            .args([&self.url, "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command", sql])
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
 }
 
-fn run_script(command: &str, directory: &str) {
-    let status = Command::new(SCRIPT).args([command, directory]).status().expect("the script runs");
-    assert!(status.success(), "{command}: {status}");
+fn run_script(arguments: &[&str]) {
+    let status = Command::new(SCRIPT).args(arguments).status().expect("the script runs");
+    assert!(status.success(), "{arguments:?}: {status}");
 }
 
 impl Drop for OwnPostgres {

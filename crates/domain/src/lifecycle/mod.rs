@@ -27,6 +27,35 @@ identifier!(
     CheckId
 );
 
+/// Chooses the shard of a check in a distributed database: twelve bits of its id, and of the hash of its SMS code. Both
+/// lead to the same shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket(u16);
+
+impl Bucket {
+    /// The bucket in the last twelve bits.
+    pub fn of(bytes: [u8; 2]) -> Self {
+        Bucket(u16::from_be_bytes(bytes) & 0x0fff)
+    }
+
+    pub fn number(self) -> i16 {
+        self.0.cast_signed()
+    }
+}
+
+impl CheckId {
+    pub fn bucket(self) -> Bucket {
+        let [.., high, low] = *self.0.as_bytes();
+        Bucket::of([high, low])
+    }
+
+    /// Replaces twelve of the random bits.
+    #[must_use]
+    pub fn in_bucket(self, bucket: Bucket) -> Self {
+        CheckId(uuid::Uuid::from_u128(self.0.as_u128() & !0x0fff | u128::from(bucket.0)))
+    }
+}
+
 /// The state of a check. `V` is the verdict type of its product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle<V> {
@@ -264,5 +293,14 @@ mod tests {
             assert_eq!(status.as_str(), name);
             assert_eq!(name.parse(), Ok(status));
         }
+    }
+
+    #[test]
+    fn bucket_is_part_of_the_id() {
+        let id = CheckId(uuid::Uuid::from_u128(0x019a_0000_0000_7abc_8def_0123_4567_89ab));
+        assert_eq!(id.bucket(), Bucket::of([0xf9, 0xab]));
+        let moved = id.in_bucket(Bucket::of([0x01, 0x23]));
+        assert_eq!(moved.0.as_u128(), 0x019a_0000_0000_7abc_8def_0123_4567_8123);
+        assert_eq!(moved.bucket().number(), 0x123);
     }
 }

@@ -9,10 +9,10 @@ mod transport;
 pub use clock::{Clock, DatabaseClock, ManualClock, SystemClock, TimeSample};
 pub use entropy::{Entropy, SystemEntropy};
 pub use operators::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, BreakerPosition, BreakerStatus,
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, BreakerPosition, BreakerStatus, CompleteSms,
     ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, IpLocation, IpLocator, LastError, LinkStatus, LookupError,
-    LookupResult, LookupSource, MessageCounts, MonitoredConnector, PartialSms, SilentConnector, SilentOperation,
-    SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome,
+    LookupResult, LookupSource, MessageCounts, MonitoredConnector, PartOutcome, PartialSms, Reassembly,
+    SilentConnector, SilentOperation, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome, SmsPart,
 };
 pub use store::*;
 pub use transport::{OutboundRequest, OutboundResponse, Transport, TransportError};

@@ -8,6 +8,7 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -23,8 +24,9 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use tokio::time::Instant;
+use uuid::Uuid;
 
-use super::StoreError;
+use super::{SmsKey, StoreError};
 
 /// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +75,62 @@ pub trait Inbox: Send + Sync {
 
     /// Marks matching checks as pending before the SMS is complete.
     async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError>;
+}
+
+/// A part of a concatenated SMS.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("SmsPart({connector}, {sequence} of {total})")]
+pub struct SmsPart {
+    pub origin: SmsOrigin,
+    /// Name of the connector that received it. Parts of one SMS arrive over one connector, on any node.
+    pub connector: Arc<str>,
+    /// Addresses as received; the same in all parts.
+    pub from: String,
+    pub to: String,
+    pub reference: u16,
+    /// At least 2.
+    pub total: u8,
+    /// From 1 to `total`.
+    pub sequence: u8,
+    /// In a format of the connector.
+    pub content: Vec<u8>,
+    /// Time in which all parts have to arrive.
+    pub lifetime: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartOutcome {
+    /// The part is durable: the connector acknowledges it. `first`: it is the first part of its SMS.
+    Stored { first: bool },
+    /// The connector passes the SMS to the inbox, and acknowledges the part if the inbox has processed it. Otherwise the
+    /// operator resends the part, which completes the SMS again.
+    Complete(CompleteSms),
+    /// The SMS was processed before: the connector acknowledges the part.
+    AlreadyProcessed,
+    /// Too many SMS are incomplete. The connector requests redelivery.
+    LimitReached,
+}
+
+/// A concatenated SMS with all its parts.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("CompleteSms({sms})")]
+pub struct CompleteSms {
+    pub key: SmsKey,
+    pub sms: Uuid,
+    /// Contents of the parts, in order.
+    pub contents: Vec<Vec<u8>>,
+}
+
+/// Joins the parts of concatenated SMS. Nodes share the parts, which may arrive at several of them.
+#[async_trait]
+pub trait Reassembly: Send + Sync {
+    async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError>;
+
+    /// Records that the inbox has processed an SMS. Without it, a resent part is processed again, to no effect.
+    async fn mark_processed(&self, sms: &CompleteSms) -> Result<(), StoreError>;
+
+    /// Discards the expired SMS of a connector. Returns the number of those with missing parts.
+    async fn discard_expired(&self, connector: &str) -> Result<u64, StoreError>;
 }
 
 /// The network that serves a number, according to one source.
@@ -251,6 +309,8 @@ pub enum ConnectorState {
     /// Works in part, or is being retried.
     Degraded,
     Down,
+    /// Another node holds the connections that only one node may have.
+    Standby,
     /// Passive connector that has not received a request yet.
     Idle,
 }

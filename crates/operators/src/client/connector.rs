@@ -347,17 +347,27 @@ impl TimeProvider for CertificateClock {
     }
 }
 
-pub fn tls_client_config(
-    extra_roots: Option<&Path>,
-    identity: Option<&ClientCertificate>,
-    clock: &CertificateClock,
-) -> Result<Arc<ClientConfig>, TlsConfigError> {
+/// System root certificates. Reading them takes milliseconds.
+pub fn load_system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();
     for error in &system.errors {
         tracing::warn!(%error, "failed to read a system root certificate");
     }
     roots.add_parsable_certificates(system.certs);
+    if roots.is_empty() {
+        tracing::warn!("no system root certificates; https requests to hosts without extra roots will fail");
+    }
+    roots
+}
+
+/// TLS settings that trust `roots` and the extra roots.
+pub fn tls_client_config(
+    mut roots: RootCertStore,
+    extra_roots: Option<&Path>,
+    identity: Option<&ClientCertificate>,
+    clock: &CertificateClock,
+) -> Result<Arc<ClientConfig>, TlsConfigError> {
     if let Some(path) = extra_roots {
         let extra = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
         let count = extra.len();
@@ -365,9 +375,6 @@ pub fn tls_client_config(
         if added == 0 || added < count {
             return Err(TlsConfigError::InvalidExtraRoot);
         }
-    }
-    if roots.is_empty() {
-        tracing::warn!("no trusted root certificates; https requests will fail");
     }
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?

@@ -23,18 +23,18 @@ use hyper_util::{
 use ringtrue_engine::ports::TransportError;
 use strum::VariantArray;
 use tokio::{task::yield_now, time::timeout};
+use tokio_rustls::rustls::RootCertStore;
 use url::{Position, Url};
 
 pub use connector::{CertificateClock, ClientCertificate, Resolver, SystemResolver, TlsConfigError};
-use connector::{Connector, ConnectorSettings, tls_client_config};
+use connector::{Connector, ConnectorSettings, load_system_roots, tls_client_config};
 
 /// Maximum size of a response body.
 pub const MAX_BODY_BYTES: usize = 64 * 1_024;
 /// Gateway statuses that are worth a retry.
 const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
-/// Limits for the head of a response.
+/// Limit for the head of a response. hyper limits the number of its fields to 100.
 const MAX_HEAD_BYTES: usize = 16 * 1_024;
-const MAX_HEADERS: usize = 100;
 /// As many as are used concurrently.
 pub(crate) const MAX_IDLE_PER_ORIGIN: usize = 256;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,7 +42,9 @@ const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue
 
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Certificates (PEM) trusted in addition to the system's.
+    /// Whether the system's certificates are trusted. Unnecessary for requests without TLS.
+    pub trusts_system_roots: bool,
+    /// Certificates (PEM) trusted in addition.
     pub extra_roots: Option<PathBuf>,
     /// For operators that require mutual TLS.
     pub identity: Option<ClientCertificate>,
@@ -55,6 +57,7 @@ pub struct ClientSettings {
 impl Default for ClientSettings {
     fn default() -> Self {
         ClientSettings {
+            trusts_system_roots: true,
             extra_roots: None,
             identity: None,
             certificate_clock: CertificateClock::default(),
@@ -85,8 +88,16 @@ impl Client {
     }
 
     pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
-        let ClientSettings { extra_roots, identity, certificate_clock, connect_timeout, total_timeout } = settings;
-        let tls = tls_client_config(extra_roots.as_deref(), identity.as_ref(), certificate_clock)?.into();
+        let ClientSettings {
+            trusts_system_roots,
+            extra_roots,
+            identity,
+            certificate_clock,
+            connect_timeout,
+            total_timeout,
+        } = settings;
+        let roots = if *trusts_system_roots { load_system_roots() } else { RootCertStore::empty() };
+        let tls = tls_client_config(roots, extra_roots.as_deref(), identity.as_ref(), certificate_clock)?.into();
         let connector = ConnectorSettings { resolver, guard: None, tls, connect_timeout: *connect_timeout };
         let pool = connection_pool(connector.into(), MAX_IDLE_PER_ORIGIN);
         Ok(Client { pool, total_timeout: *total_timeout })
@@ -170,7 +181,6 @@ pub(crate) fn connection_pool(connector: Connector, max_idle_per_origin: usize) 
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(max_idle_per_origin)
-        .http1_max_headers(MAX_HEADERS)
         .http1_max_buf_size(MAX_HEAD_BYTES)
         // Requests are small: copying head and body into one buffer is cheaper than a vectored write.
         .http1_writev(false)

@@ -1,10 +1,10 @@
 //! Maintains one bind: connects, binds, runs the session and reconnects.
 
-use std::{io, time::Duration};
+use std::{future::pending, io, time::Duration};
 
 use ringtrue_smpp::{
     pdu::CommandStatus,
-    session::{BindError, Session, SessionError, UnboundBy},
+    session::{BindError, Link, Session, SessionError, UnboundBy},
 };
 use thiserror::Error;
 use tokio::{
@@ -12,11 +12,12 @@ use tokio::{
     net::TcpStream,
     time::{Instant, sleep, timeout},
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
     SharedState, SmppConfig, SmppTls,
     inbound::{BindHandler, InboundContext},
+    lease::{BindLease, LeaseUser, UNBIND_TIMEOUT},
 };
 
 /// Why a bind attempt failed or a bind ended.
@@ -34,6 +35,8 @@ enum LinkFailure {
     Lost(SessionError),
     #[error("unbound by the SMSC")]
     Unbound,
+    #[error("another node binds")]
+    LeaseLost,
 }
 
 impl LinkFailure {
@@ -59,8 +62,19 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
     let SmppConfig { name, reconnect_min, reconnect_max, .. } = &*context.config;
     let mut backoff = Backoff::new(*reconnect_min, *reconnect_max);
     loop {
+        let lease = shared.lease.as_ref().map(BindLease::use_lease);
+        if let Some(lease) = &lease
+            && context.stop.run_until_cancelled(lease.wait_until_held()).await.is_none()
+        {
+            return;
+        }
         let started_at = Instant::now();
-        let Some(failure) = connect_and_run(shared, number).await else { return };
+        let Some(failure) = connect_and_run(shared, number, lease.as_ref()).await else { return };
+        if matches!(failure, LinkFailure::LeaseLost) {
+            continue;
+        }
+        // Another node may try before this one does again.
+        drop(lease);
         let was_bound = matches!(failure, LinkFailure::Lost(_) | LinkFailure::Unbound);
         if was_bound && started_at.elapsed() >= *reconnect_max {
             backoff.reset();
@@ -99,22 +113,57 @@ fn log_failure(name: &str, number: usize, failure: &LinkFailure, delay: Duration
 }
 
 /// Connects, binds, and runs the session to its end. `None`: the connector stopped.
-async fn connect_and_run(shared: &SharedState, number: usize) -> Option<LinkFailure> {
-    let stop = &shared.context.stop;
-    let SmppConfig { host, port, tls, response_timeout, .. } = &*shared.context.config;
-    let connecting = timeout(*response_timeout, open_tcp(host, *port));
-    let stream = match stop.run_until_cancelled(connecting).await? {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Some(LinkFailure::Connect(error)),
-        Err(_) => return Some(LinkFailure::ConnectTimedOut),
+async fn connect_and_run(shared: &SharedState, number: usize, lease: Option<&LeaseUser<'_>>) -> Option<LinkFailure> {
+    let bound = tokio::select! {
+        biased;
+        () = lease_lost(lease) => return Some(LinkFailure::LeaseLost),
+        bound = shared.context.stop.run_until_cancelled(connect(shared)) => bound?,
     };
-    let Some(SmppTls { config, server_name }) = tls else { return run_session(shared, number, stream).await };
-    let handshake = TlsConnector::from(config.clone()).connect(server_name.clone(), stream);
-    match stop.run_until_cancelled(timeout(*response_timeout, handshake)).await? {
-        Ok(Ok(stream)) => run_session(shared, number, stream).await,
-        Ok(Err(error)) => Some(LinkFailure::Tls(error)),
-        Err(_) => Some(LinkFailure::ConnectTimedOut),
+    match bound {
+        Ok(Connection::Plain(session, link)) => run_session(shared, number, session, link, lease).await,
+        Ok(Connection::Tls(session, link)) => run_session(shared, number, *session, link, lease).await,
+        Err(failure) => Some(failure),
     }
+}
+
+/// Completes when a required lease is lost.
+async fn lease_lost(lease: Option<&LeaseUser<'_>>) {
+    match lease {
+        Some(lease) => lease.wait_until_lost().await,
+        None => pending().await,
+    }
+}
+
+/// A bound session.
+enum Connection {
+    Plain(Session<TcpStream>, Link),
+    Tls(Box<Session<TlsStream<TcpStream>>>, Link),
+}
+
+async fn connect(shared: &SharedState) -> Result<Connection, LinkFailure> {
+    let SmppConfig { host, port, tls, response_timeout, .. } = &*shared.context.config;
+    let stream = timeout(*response_timeout, open_tcp(host, *port)).await;
+    let stream = stream.map_err(|_| LinkFailure::ConnectTimedOut)?.map_err(LinkFailure::Connect)?;
+    let Some(SmppTls { config, server_name }) = tls else {
+        let (session, link) = bind(shared, stream).await?;
+        return Ok(Connection::Plain(session, link));
+    };
+    let handshake = TlsConnector::from(config.clone()).connect(server_name.clone(), stream);
+    let stream = timeout(*response_timeout, handshake).await;
+    let stream = stream.map_err(|_| LinkFailure::ConnectTimedOut)?.map_err(LinkFailure::Tls)?;
+    let (session, link) = bind(shared, stream).await?;
+    Ok(Connection::Tls(Box::new(session), link))
+}
+
+async fn bind<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: &SharedState,
+    stream: S,
+) -> Result<(Session<S>, Link), LinkFailure> {
+    let config = &shared.context.config;
+    let (mut session, link) = Session::new(stream, config.session_config());
+    let (mode, request) = config.bind_request();
+    session.bind(mode, request).await.map_err(LinkFailure::Bind)?;
+    Ok((session, link))
 }
 
 async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -127,32 +176,36 @@ async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &SharedState,
     number: usize,
-    stream: S,
+    session: Session<S>,
+    link: Link,
+    lease: Option<&LeaseUser<'_>>,
 ) -> Option<LinkFailure> {
     let context: &InboundContext = &shared.context;
-    let (mut session, link) = Session::new(stream, context.config.session_config());
-    let (mode, bind) = context.config.bind_request();
-    if let Err(error) = context.stop.run_until_cancelled(session.bind(mode, bind)).await? {
-        return Some(LinkFailure::Bind(error));
-    }
     let bind_up = shared.bind_status.mark_up();
     tracing::info!(connector.name = %context.config.name, bind.number = number, "SMPP bind up");
 
-    let handler = BindHandler::new(context, link.clone());
+    let handler = BindHandler(context);
     let unbind_on_stop = async {
         context.stop.cancelled().await;
         // Pending deliveries are answered first, then the SMSC responds to the unbind.
         let unbind_timeout = context.config.answer_timeout + context.config.response_timeout;
         let _ = timeout(unbind_timeout, link.unbind()).await;
     };
+    let unbind_on_lease_loss = async {
+        lease_lost(lease).await;
+        // Another node may bind soon.
+        let _ = timeout(UNBIND_TIMEOUT, link.unbind()).await;
+    };
     let ended = tokio::select! {
         biased;
         ended = session.run(&handler) => ended,
+        () = unbind_on_lease_loss => Ok(UnboundBy::Us),
         () = unbind_on_stop => Ok(UnboundBy::Us),
     };
     drop(bind_up);
     match ended {
-        Ok(UnboundBy::Us) => None,
+        Ok(UnboundBy::Us) if context.stop.is_cancelled() => None,
+        Ok(UnboundBy::Us) => Some(LinkFailure::LeaseLost),
         Ok(UnboundBy::Peer) => Some(LinkFailure::Unbound),
         Err(fault) => Some(LinkFailure::Lost(fault)),
     }

@@ -1,52 +1,45 @@
 //! Processing of received messages.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use ringtrue_domain::{
     phone::{self, AddressKind, Country, Msisdn},
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Clock, Inbox, PartialSms, SmsOutcome};
+use ringtrue_engine::ports::{Clock, Inbox, NodeId, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart};
 use ringtrue_smpp::{
     content::MessageContent,
     pdu::{Address, CommandStatus, MessageType, Ton},
-    session::{Link, MessageRequest, MessageResponse, RequestHandler, SessionEvent},
+    session::{MessageRequest, MessageResponse, RequestHandler, SessionEvent},
     text::{DataCoding, TextCoding},
     udh::Segment,
 };
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    ProjectScope, SmppConfig, SmppCounters, SmppOutcome,
-    concatenation::{ConcatenatedMessages, PartAction, ReassemblyStage, WaitingPart},
+use super::{ProjectScope, SmppConfig, SmppCounters, SmppOutcome};
+use crate::{
+    breaker::HealthRecorder,
+    sms_parts::{decode_sms, encode_part, is_part},
 };
-use crate::breaker::HealthRecorder;
 
 /// State shared by the binds of a connector.
 pub(super) struct InboundContext {
     pub(super) config: Arc<SmppConfig>,
     pub(super) receivers: HashSet<Msisdn>,
     pub(super) inbox: Arc<dyn Inbox>,
+    pub(super) reassembly: Arc<dyn Reassembly>,
+    pub(super) node: NodeId,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Arc<SmppCounters>,
-    pub(super) concatenation: Arc<ConcatenatedMessages>,
     pub(super) health: HealthRecorder,
-    /// Cancelled when the connector stops; waiting parts are then rejected.
+    /// Cancelled when the connector stops.
     pub(super) stop: CancellationToken,
 }
 
 /// Handles the requests of one bind.
-pub(super) struct BindHandler<'a> {
-    context: &'a InboundContext,
-    link: Link,
-    /// Limits waiting parts to half of the window, so that incomplete SMS cannot block others.
-    waiting_parts: Semaphore,
-}
+pub(super) struct BindHandler<'a>(pub(super) &'a InboundContext);
 
 #[derive(Clone, Debug)]
 struct Envelope {
@@ -55,28 +48,22 @@ struct Envelope {
     to: Msisdn,
 }
 
-impl<'a> BindHandler<'a> {
-    pub(super) fn new(context: &'a InboundContext, link: Link) -> Self {
-        Self { context, link, waiting_parts: Semaphore::new((context.config.window / 2).max(1)) }
-    }
-}
-
 impl RequestHandler for BindHandler<'_> {
     async fn on_request(&self, request: MessageRequest) -> MessageResponse {
         let status = self.process(&request).await;
         if status == CommandStatus::RECEIVER_TEMPORARY_ERROR {
-            self.context.counters.increment(SmppOutcome::TemporaryError);
+            self.0.counters.increment(SmppOutcome::TemporaryError);
         }
         status.into()
     }
 
     fn on_event(&self, event: SessionEvent) {
         match event {
-            SessionEvent::MalformedPdu(_) => self.context.counters.increment(SmppOutcome::Malformed),
-            SessionEvent::HandlerTimedOut { .. } => self.context.counters.increment(SmppOutcome::TemporaryError),
+            SessionEvent::MalformedPdu(_) => self.0.counters.increment(SmppOutcome::Malformed),
+            SessionEvent::HandlerTimedOut { .. } => self.0.counters.increment(SmppOutcome::TemporaryError),
             _ => {}
         }
-        tracing::debug!(connector.name = %self.context.config.name, link.event = ?event, "SMPP link event");
+        tracing::debug!(connector.name = %self.0.config.name, link.event = ?event, "SMPP link event");
     }
 }
 
@@ -85,9 +72,9 @@ impl BindHandler<'_> {
         if matches!(request, MessageRequest::SubmitSm(_)) {
             return CommandStatus::INCORRECT_BIND_STATUS;
         }
-        let InboundContext { config, receivers, counters, .. } = self.context;
+        let InboundContext { config, receivers, counters, clock, health, .. } = self.0;
         counters.increment(SmppOutcome::Received);
-        self.context.health.record_success(self.context.clock.now());
+        health.record_success(clock.now());
         if request.esm_class().message_type() != MessageType::Ordinary {
             counters.increment(SmppOutcome::NotAnSms);
             return CommandStatus::OK;
@@ -106,11 +93,11 @@ impl BindHandler<'_> {
         let content = request.content();
         let octets = content.unpack_septets(config.default_alphabet);
         let content = MessageContent { octets: &octets, ..content };
-        if let Some(segment) = content.segment.filter(|segment| is_concatenated(*segment)) {
+        if let Some(segment) = content.segment.filter(|segment| is_part(*segment, &octets)) {
             return self.process_part(request, &content, segment, envelope).await;
         }
         let text = content.decode_text(config.default_alphabet);
-        self.context.deliver_to_inbox(envelope, text, content.data_coding).await
+        self.0.deliver_to_inbox(envelope, text, content.data_coding).await
     }
 
     async fn process_part(
@@ -120,67 +107,47 @@ impl BindHandler<'_> {
         segment: Segment,
         envelope: Envelope,
     ) -> CommandStatus {
-        let InboundContext { config, counters, concatenation, .. } = self.context;
-        let wait_until = Instant::now() + part_wait_timeout(config.answer_timeout);
-        let source = reassembly_source(envelope.origin, request.source());
-        match concatenation.add_part(&source, request.destination(), segment, content, Instant::now()) {
-            PartAction::Deliver(complete) => {
-                let status =
-                    self.context.deliver_to_inbox(envelope, complete.text.to_string(), content.data_coding).await;
-                if status.is_ok() {
-                    complete.mark_delivered();
+        let InboundContext { config, counters, reassembly, node, .. } = self.0;
+        let Segment { reference, total, sequence } = segment;
+        let part = SmsPart {
+            origin: envelope.origin,
+            connector: Arc::clone(&config.name),
+            from: sender_key(envelope.origin, request.source(), *node),
+            to: address_key(request.destination()),
+            reference,
+            total,
+            sequence,
+            content: encode_part(content.data_coding, content.octets),
+            lifetime: config.concatenation_deadline,
+        };
+        let report_until = Instant::now() + config.answer_timeout / 2;
+        match reassembly.add_part(part).await {
+            Ok(PartOutcome::Complete(sms)) => {
+                let text = decode_sms(&sms, config.default_alphabet);
+                let status = self.0.deliver_to_inbox(envelope, text, content.data_coding).await;
+                if status.is_ok()
+                    && let Err(error) = reassembly.mark_processed(&sms).await
+                {
+                    tracing::debug!(connector.name = %config.name, %error, "failed to mark a concatenated SMS as processed");
                 }
                 status
             }
-            PartAction::Wait(waiting) => {
-                if waiting.first {
-                    self.context.report_partial(envelope, wait_until).await;
-                }
-                self.wait_for_other_parts(waiting, wait_until).await
-            }
-            PartAction::AcknowledgeEarly { first } => {
+            Ok(PartOutcome::Stored { first }) => {
                 if first {
-                    self.context.report_partial(envelope, wait_until).await;
+                    self.0.report_partial(envelope, report_until).await;
                 }
-                counters.increment(SmppOutcome::PartAcknowledgedEarly);
-                CommandStatus::OK
-            }
-            PartAction::Acknowledge => {
                 counters.increment(SmppOutcome::PartAcknowledged);
                 CommandStatus::OK
             }
-            PartAction::Reject => CommandStatus::RECEIVER_TEMPORARY_ERROR,
-        }
-    }
-
-    /// Waits until the SMS of a part is delivered or fails.
-    async fn wait_for_other_parts(&self, waiting: WaitingPart, wait_until: Instant) -> CommandStatus {
-        let permit = self.waiting_parts.try_acquire();
-        let wait_until = if permit.is_ok() { wait_until } else { Instant::now() };
-        let mut stage = waiting.stage.clone();
-        let timed_out = tokio::select! {
-            biased;
-            _ = stage.wait_for(|stage| *stage != ReassemblyStage::Incomplete) => false,
-            () = sleep_until(wait_until) => true,
-            () = self.context.stop.cancelled() => return CommandStatus::RECEIVER_TEMPORARY_ERROR,
-            // The response can no longer be sent.
-            () = self.link.closed() => return CommandStatus::RECEIVER_TEMPORARY_ERROR,
-        };
-        if timed_out {
-            self.context.concatenation.mark_deferred(&waiting);
-            return CommandStatus::RECEIVER_TEMPORARY_ERROR;
-        }
-        match stage
-            .wait_for(|stage| matches!(stage, ReassemblyStage::Delivered | ReassemblyStage::Failed))
-            .await
-            .as_deref()
-        {
-            Ok(ReassemblyStage::Delivered) => {
-                self.context.counters.increment(SmppOutcome::PartAcknowledged);
+            Ok(PartOutcome::AlreadyProcessed) => {
+                counters.increment(SmppOutcome::PartAcknowledged);
                 CommandStatus::OK
             }
-            // It failed, or another SMS with the same reference replaced it.
-            _ => CommandStatus::RECEIVER_TEMPORARY_ERROR,
+            Ok(PartOutcome::LimitReached) => CommandStatus::RECEIVER_TEMPORARY_ERROR,
+            Err(error) => {
+                tracing::debug!(connector.name = %config.name, %error, "failed to store a part of an SMS; the SMSC will resend it");
+                CommandStatus::RECEIVER_TEMPORARY_ERROR
+            }
         }
     }
 }
@@ -235,22 +202,17 @@ impl ProjectScope {
     }
 }
 
-/// Sender address used as the reassembly key. Handsets of two sandbox projects may share a number.
-fn reassembly_source(origin: SmsOrigin, source: &Address) -> Address {
+/// Sender of a part. Handsets of two sandbox projects may share a number. Each node has its own simulated SMSC, and these
+/// number their concatenated SMS independently.
+fn sender_key(origin: SmsOrigin, source: &Address, node: NodeId) -> String {
     match origin {
-        SmsOrigin::Operator => source.clone(),
-        SmsOrigin::Sandbox(project) => Address { value: format!("{}@{project}", source.value), ..source.clone() },
+        SmsOrigin::Operator => address_key(source),
+        SmsOrigin::Sandbox(_) => format!("{}@{}", address_key(source), node.0),
     }
 }
 
-/// Time that a part waits for the others; the rest is for the inbox.
-fn part_wait_timeout(answer_timeout: Duration) -> Duration {
-    answer_timeout / 2
-}
-
-/// Invalid part numbers are ignored: the message is then complete by itself.
-fn is_concatenated(segment: Segment) -> bool {
-    segment.total > 1 && (1..=segment.total).contains(&segment.sequence)
+fn address_key(address: &Address) -> String {
+    format!("{}/{}/{}", address.ton.0, address.npi.0, address.value)
 }
 
 /// `None`: the address is not an unambiguous phone number.

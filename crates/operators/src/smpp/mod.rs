@@ -1,9 +1,10 @@
 //! SMPP client that binds to an operator's message centre (SMSC) and receives SMS from handsets.
 //!
-//! A [`SmppConnector`] maintains several binds. For every received message, [`inbound`] separates SMS from receipts and
-//! parses the addresses, [`concatenation`] joins the parts of longer SMS, and the engine's inbox processes the result.
-//! Messages are acknowledged after the inbox has stored them, many concurrently and in any order, so that the store can
-//! batch its commits.
+//! A [`SmppConnector`] maintains several binds, by itself or, with a [`lease`], in turn with other nodes. For every
+//! received message, [`inbound`] separates SMS from receipts and parses the addresses, the engine's
+//! [`Reassembly`] joins the parts of longer SMS, and its inbox processes the result.
+//! Messages are acknowledged after they are stored, many concurrently and in any order, so that the store can batch its
+//! commits.
 //!
 //! Acknowledged messages are never lost, and unusable ones are not rejected for ever:
 //!
@@ -14,8 +15,8 @@
 //! Deliberately absent: sending SMS, and interpreting their text.
 
 mod bind;
-mod concatenation;
 mod inbound;
+mod lease;
 mod status;
 
 use std::{sync::Arc, time::Duration};
@@ -27,8 +28,8 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     networks::Networks,
     ports::{
-        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LinkStatus, MessageCounts,
-        MonitoredConnector,
+        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LeaseStore, LinkStatus, MessageCounts,
+        MonitoredConnector, NodeId, Reassembly,
     },
 };
 pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};
@@ -36,12 +37,15 @@ use ringtrue_smpp::{
     pdu::{Bind, BindMode, Npi, Ton, VERSION_3_4, VERSION_5_0},
     session::SessionConfig,
 };
-use tokio::time::{Instant, interval};
+use tokio::time::interval;
 use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::status::{SmppCounters, SmppOutcome, SmppStatus};
-use self::{concatenation::ConcatenatedMessages, inbound::InboundContext, status::BindStatus};
+use self::{inbound::InboundContext, lease::BindLease, status::BindStatus};
+pub use self::{
+    lease::lease_name,
+    status::{SmppCounters, SmppOutcome, SmppStatus},
+};
 use crate::breaker::HealthRecorder;
 
 #[derive(Clone, Debug)]
@@ -66,21 +70,21 @@ pub struct SmppConfig {
     pub default_alphabet: DefaultAlphabet,
     /// Number of binds; at least one.
     pub binds: usize,
+    /// Only one node of the deployment binds at a time.
+    pub is_exclusive: bool,
     /// Messages processed concurrently per bind; at least one.
     pub window: usize,
     /// Silence after which an `enquire_link` is sent.
     pub enquire_link_interval: Duration,
     /// For connecting, and for each response of the SMSC.
     pub response_timeout: Duration,
-    /// Limit for our own responses; must be shorter than the SMSC's timeout. A part of a concatenated SMS
-    /// waits half of it for the other parts.
+    /// Limit for our own responses; must be shorter than the SMSC's timeout.
     pub answer_timeout: Duration,
     pub reconnect_min: Duration,
     /// A link that lived this long is stable: it resets the backoff.
     pub reconnect_max: Duration,
     /// Time to receive all parts of an SMS.
     pub concatenation_deadline: Duration,
-    pub part_order: PartOrder,
     /// Time without a bind before the receivers are out of service. The SMSC queues messages meanwhile.
     pub grace: Duration,
 }
@@ -104,6 +108,7 @@ impl SmppConfig {
             country: None,
             default_alphabet: DefaultAlphabet::default(),
             binds: 1,
+            is_exclusive: false,
             window: 256,
             enquire_link_interval: Duration::from_secs(30),
             response_timeout: Duration::from_secs(10),
@@ -111,7 +116,6 @@ impl SmppConfig {
             reconnect_min: Duration::from_secs(1),
             reconnect_max: Duration::from_mins(1),
             concatenation_deadline: Duration::from_mins(5),
-            part_order: PartOrder::default(),
             grace: Duration::from_secs(30),
         }
     }
@@ -211,24 +215,17 @@ pub struct AddressRange {
     pub pattern: String,
 }
 
-/// How the SMSC sends the parts of a concatenated SMS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PartOrder {
-    /// Without waiting for responses. All parts are acknowledged after the whole SMS is stored.
-    #[default]
-    Together,
-    /// Each part after the previous one was acknowledged. Parts are acknowledged on arrival, so a crash loses the parts
-    /// of an incomplete SMS.
-    OneByOne,
-}
-
-/// Interval for expiring incomplete SMS.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval for discarding incomplete SMS that have expired.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone, derive_more::Debug)]
 #[debug("SmppDependencies")]
 pub struct SmppDependencies {
     pub inbox: Arc<dyn Inbox>,
+    pub reassembly: Arc<dyn Reassembly>,
+    /// Leases of exclusive connectors, and the node that acquires them.
+    pub leases: Arc<dyn LeaseStore>,
+    pub node: NodeId,
     pub networks: Arc<Networks>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -251,6 +248,8 @@ pub struct SmppConnector {
 struct SharedState {
     context: InboundContext,
     bind_status: BindStatus,
+    /// `None`: every node binds.
+    lease: Option<BindLease>,
     entropy: Arc<dyn Entropy>,
     networks: Arc<Networks>,
 }
@@ -258,21 +257,22 @@ struct SharedState {
 impl SmppConnector {
     /// Starts binding. Must be called within a tokio runtime.
     pub fn start(config: SmppConfig, dependencies: SmppDependencies) -> Self {
-        let SmppDependencies { inbox, networks, clock, entropy, counters } = dependencies;
-        let concatenation =
-            ConcatenatedMessages::new(config.part_order, config.concatenation_deadline, config.default_alphabet);
+        let SmppDependencies { inbox, reassembly, leases, node, networks, clock, entropy, counters } = dependencies;
+        let lease = config.is_exclusive.then(|| BindLease::new(&config.name, node, leases, Arc::clone(&clock)));
         let shared = Arc::new(SharedState {
             bind_status: BindStatus::new(config.binds.max(1), Arc::clone(&clock), Arc::clone(&counters)),
             context: InboundContext {
                 receivers: config.receivers.iter().cloned().collect(),
                 config: Arc::new(config),
                 inbox,
+                reassembly,
+                node,
                 clock,
                 counters,
-                concatenation,
                 health: HealthRecorder::default(),
                 stop: CancellationToken::new(),
             },
+            lease,
             entropy,
             networks,
         });
@@ -285,6 +285,10 @@ impl SmppConnector {
         tasks.spawn(async move {
             background.context.stop.run_until_cancelled(background.run_background()).await;
         });
+        if shared.lease.is_some() {
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move { shared.run_lease().await });
+        }
         tasks.close();
         Self { shared, tasks }
     }
@@ -298,8 +302,8 @@ impl SmppConnector {
         self.shared.bind_status.wait_until(predicate).await
     }
 
-    /// Answers pending messages, unbinds, and waits for all tasks. Takes at most `answer_timeout` plus
-    /// `response_timeout`.
+    /// Answers pending messages, unbinds, releases the lease, and waits for all tasks. Takes at most `answer_timeout`
+    /// plus `response_timeout`, and a few seconds if the database does not respond.
     pub async fn shutdown(&self) {
         self.shared.context.stop.cancel();
         self.tasks.wait().await;
@@ -309,12 +313,15 @@ impl SmppConnector {
 impl MonitoredConnector for SmppConnector {
     fn connector_status(&self) -> ConnectorStatus {
         let InboundContext { config, counters, health, .. } = &self.shared.context;
-        let SmppStatus { binds, binds_up, since, receivers_available, last_error } = self.status();
+        let status = self.status();
+        let is_standby = status.is_standby();
+        let SmppStatus { binds, binds_up, since, receivers_available, last_error, .. } = status;
         ConnectorStatus {
             name: Arc::clone(&config.name),
             kind: "SMPP",
             mode: config.project_scope.mode(),
             state: match binds_up {
+                0 if is_standby => ConnectorState::Standby,
                 0 if receivers_available => ConnectorState::Degraded,
                 0 => ConnectorState::Down,
                 up if up < binds => ConnectorState::Degraded,
@@ -349,15 +356,26 @@ impl SharedState {
         );
     }
 
+    async fn run_lease(&self) {
+        if let Some(lease) = &self.lease {
+            lease.run(&self.bind_status, &self.context.stop).await;
+        }
+    }
+
     async fn expire_incomplete(&self) {
+        let InboundContext { config, counters, reassembly, .. } = &self.context;
         let mut ticks = interval(EXPIRY_INTERVAL);
         loop {
             ticks.tick().await;
-            let expired = self.context.concatenation.expire(Instant::now());
-            if expired > 0 {
-                self.context.counters.add(SmppOutcome::PartsMissing, u64::try_from(expired).unwrap_or(u64::MAX));
-                let name = &self.context.config.name;
-                tracing::info!(connector.name = %name, sms.count = expired, "incomplete concatenated SMS expired");
+            match reassembly.discard_expired(&config.name).await {
+                Ok(0) => {}
+                Ok(expired) => {
+                    counters.add(SmppOutcome::PartsMissing, expired);
+                    tracing::info!(connector.name = %config.name, sms.count = expired, "incomplete concatenated SMS expired");
+                }
+                Err(error) => {
+                    tracing::debug!(connector.name = %config.name, %error, "failed to discard expired parts; retrying");
+                }
             }
         }
     }

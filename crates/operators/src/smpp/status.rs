@@ -26,7 +26,9 @@ pub struct SmppStatus {
     /// Configured number of binds.
     pub binds: usize,
     pub binds_up: usize,
-    /// Time of the last change between no bind and at least one.
+    /// Binds of the node that holds the lease of an exclusive connector, if it is another one.
+    pub other_node_binds: Option<usize>,
+    /// Time of the last change between no bind and at least one, on the node that binds.
     pub since: Timestamp,
     /// Stays true for the grace period after the last bind is lost.
     pub receivers_available: bool,
@@ -34,8 +36,20 @@ pub struct SmppStatus {
     pub last_error: Option<LastError>,
 }
 
+impl SmppStatus {
+    /// This node, or the one that holds the lease, receives SMS.
+    fn is_bound(&self) -> bool {
+        self.binds_up > 0 || self.is_standby()
+    }
+
+    /// Another node is bound instead of this one.
+    pub fn is_standby(&self) -> bool {
+        self.other_node_binds.is_some_and(|binds| binds > 0)
+    }
+}
+
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     status: SmppStatus,
     /// `since` on the monotonic clock.
     changed_at: Instant,
@@ -64,7 +78,14 @@ impl Drop for BindUpGuard<'_> {
 impl BindStatus {
     pub(super) fn new(binds: usize, clock: Arc<dyn Clock>, counters: Arc<SmppCounters>) -> Self {
         counters.set_binds_up(0);
-        let status = SmppStatus { binds, binds_up: 0, since: clock.now(), receivers_available: true, last_error: None };
+        let status = SmppStatus {
+            binds,
+            binds_up: 0,
+            other_node_binds: None,
+            since: clock.now(),
+            receivers_available: true,
+            last_error: None,
+        };
         let state = State { status, changed_at: Instant::now(), credentials_rejected: false };
         Self { state: watch::Sender::new(state), clock, counters }
     }
@@ -82,9 +103,20 @@ impl BindStatus {
             .map_or_else(|_| self.status(), |state| state.status.clone())
     }
 
+    pub(super) fn subscribe(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
     pub(super) fn mark_up(&self) -> BindUpGuard<'_> {
         self.change_binds(|binds| binds + 1);
         BindUpGuard(self)
+    }
+
+    /// Sets the binds of another node that holds the lease.
+    pub(super) fn set_other_node(&self, binds: Option<usize>) {
+        if self.state.borrow().status.other_node_binds != binds {
+            self.change(|status| status.other_node_binds = binds);
+        }
     }
 
     pub(super) fn record_failure(&self, message: String, credentials_rejected: bool) {
@@ -96,14 +128,20 @@ impl BindStatus {
     }
 
     fn change_binds(&self, change: impl FnOnce(usize) -> usize) {
-        let now = self.clock.now();
-        self.state.send_modify(|state| {
-            let status = &mut state.status;
-            let had_one = status.binds_up > 0;
+        self.change(|status| {
             status.binds_up = change(status.binds_up);
             self.counters.set_binds_up(status.binds_up);
-            if had_one != (status.binds_up > 0) {
-                (status.since, state.changed_at, state.credentials_rejected) = (now, Instant::now(), false);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut SmppStatus)) {
+        let now = self.clock.now();
+        self.state.send_modify(|state| {
+            let was_bound = state.status.is_bound();
+            change(&mut state.status);
+            if was_bound != state.status.is_bound() {
+                state.status.since = now;
+                (state.changed_at, state.credentials_rejected) = (Instant::now(), false);
             }
         });
     }
@@ -122,7 +160,7 @@ impl BindStatus {
             let (is_up, receivers_available, grace_ends) = {
                 let State { status, changed_at, credentials_rejected } = &*changes.borrow_and_update();
                 let grace_period = if *credentials_rejected { Duration::ZERO } else { grace };
-                (status.binds_up > 0, status.receivers_available, *changed_at + grace_period)
+                (status.is_bound(), status.receivers_available, *changed_at + grace_period)
             };
             let are_available = is_up || receivers_available && Instant::now() < grace_ends;
             if are_available != receivers_available {
@@ -160,12 +198,9 @@ pub enum SmppOutcome {
     OtherReceiver,
     /// Dropped: unsupported coding.
     Unreadable,
-    /// A part was acknowledged after its SMS was processed.
+    /// A part was stored and acknowledged; the part that completes its SMS counts by the outcome of the SMS.
     #[strum(serialize = "part_taken")]
     PartAcknowledged,
-    /// A part was acknowledged while others were missing.
-    #[strum(serialize = "part_on_trust")]
-    PartAcknowledgedEarly,
     /// An SMS expired before all parts arrived.
     PartsMissing,
     /// Answered with a temporary error; the SMSC resends it.

@@ -192,7 +192,7 @@ fn sorted_pairs(fields: &Fields<'_>, separator: &[u8]) -> Vec<Vec<u8>> {
 /// Requests of the SMS API are unsigned unless Vonage's support enables signatures; then `sig` covers all other fields.
 /// Requests of the Messages API carry a token that covers the body. Vonage retries for a day until it gets a 2xx.
 ///
-/// The SMS API delivers the parts of a concatenated message one by one; see [`parts`](super::parts).
+/// The SMS API delivers the parts of a concatenated message one by one.
 #[derive(Clone, Debug)]
 pub struct Vonage {
     pub signature: Option<VonageSignature>,

@@ -15,7 +15,8 @@
 //!
 //! Caches are bounded and per node. The inbox itself deduplicates, so an evicted entry costs only a query.
 //!
-//! Concatenated messages: see [`parts`].
+//! A part of a concatenated message is acknowledged when it is stored, and its message is processed when the last part
+//! has arrived, at any node.
 //!
 //! Deliberately absent: an HTTP server, and sending SMS.
 
@@ -23,7 +24,7 @@ mod config;
 mod form_vendors;
 mod gateways;
 mod json_vendors;
-mod parts;
+mod replay_cache;
 mod vendor;
 
 use std::{
@@ -44,9 +45,10 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
-    Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, MessageCounts, MonitoredConnector, PartialSms,
-    SmsOutcome,
+    Clock, CompleteSms, ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, MessageCounts, MonitoredConnector,
+    PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart,
 };
+use ringtrue_smpp::{reassembly::decode_parts, text::DefaultAlphabet};
 use strum::{IntoStaticStr, VariantArray};
 use url::Url;
 
@@ -60,14 +62,19 @@ pub use self::{
     vendor::{WebhookRequest, WebhookResponse},
 };
 use self::{
-    parts::{PartBuffer, PartProgress, ReplayCache},
-    vendor::{Digest, MAX_BODY_BYTES, MessageText, VendorMessage, VendorRequest, digest_parts},
+    replay_cache::ReplayCache,
+    vendor::{Digest, MAX_BODY_BYTES, MessagePart, MessageText, VendorMessage, VendorRequest, digest_parts},
 };
-use crate::breaker::HealthRecorder;
+use crate::{
+    breaker::HealthRecorder,
+    sms_parts::{decode_sms, encode_part, is_part},
+};
 
 /// Vendors resend for at most a day.
 const REPLAY_CACHE_TTL: Duration = Duration::from_hours(25);
 const REPLAY_CACHE_ENTRIES: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+/// Time for all parts of a message to arrive: the lifetime of the longest-lived check.
+const REASSEMBLY_TIMEOUT: Duration = Duration::from_mins(15);
 /// Clock skew allowed for signatures with an expiry time.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(5);
 
@@ -79,13 +86,13 @@ pub struct Webhook {
     /// The URL registered with the vendor.
     url: Url,
     inbox: Arc<dyn Inbox>,
+    reassembly: Arc<dyn Reassembly>,
     clock: Arc<dyn Clock>,
     counters: WebhookCounters,
     /// Keys of acknowledged messages.
     processed: Mutex<ReplayCache<()>>,
     /// Nonces of acknowledged requests, with the digests of those requests.
     nonces: Mutex<ReplayCache<Digest>>,
-    parts: Mutex<PartBuffer>,
     health: HealthRecorder,
 }
 
@@ -101,25 +108,27 @@ impl Webhook {
     pub fn new(
         config: WebhookConfig,
         inbox: Arc<dyn Inbox>,
+        reassembly: Arc<dyn Reassembly>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, WebhookConfigError> {
-        Ok(Webhook::from_validated(config.validate()?, inbox, clock))
+        Ok(Webhook::from_validated(config.validate()?, inbox, reassembly, clock))
     }
 
     pub fn from_validated(
         ValidatedWebhookConfig(config): ValidatedWebhookConfig,
         inbox: Arc<dyn Inbox>,
+        reassembly: Arc<dyn Reassembly>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Webhook {
             url: config.signed_url(),
             config,
             inbox,
+            reassembly,
             clock,
             counters: WebhookCounters::default(),
             processed: Mutex::new(ReplayCache::new(REPLAY_CACHE_TTL, REPLAY_CACHE_ENTRIES)),
             nonces: Mutex::new(ReplayCache::new(REPLAY_CACHE_TTL, REPLAY_CACHE_ENTRIES)),
-            parts: Mutex::new(PartBuffer::new()),
             health: HealthRecorder::default(),
         }
     }
@@ -201,19 +210,23 @@ impl Webhook {
         if key.is_some_and(|key| self.processed.lock().get(&key, now).is_some()) {
             return WebhookOutcome::Duplicate;
         }
-        let (text, keys) = match &message.text {
-            MessageText::Complete(text) => (text.clone(), key.into_iter().collect()),
-            MessageText::Part(part) => {
-                let key = message.part_key(part);
-                let progress = self.parts.lock().add(&message.from, &message.to, part, key, now);
-                match progress {
-                    PartProgress::Complete { text, keys } => (text, keys),
-                    PartProgress::Held { first } => return self.hold_part(from, to, first, now).await,
-                    PartProgress::Abandoned => return WebhookOutcome::PartAbandoned,
-                    PartProgress::Rejected => return WebhookOutcome::PartRejected,
-                }
+        let outcome = match &message.text {
+            MessageText::Complete(text) => self.deliver_to_inbox(from, to, text.clone(), now).await,
+            MessageText::Part(MessagePart { segment, data_coding, octets }) if !is_part(*segment, octets) => {
+                let text = decode_parts([(*data_coding, octets.as_slice())], DefaultAlphabet::default());
+                self.deliver_to_inbox(from, to, text, now).await
             }
+            MessageText::Part(part) => self.process_part(message, part, from, to, now).await,
         };
+        if let (WebhookOutcome::Accepted | WebhookOutcome::Duplicate | WebhookOutcome::PartHeld, Some(key)) =
+            (outcome, key)
+        {
+            self.processed.lock().insert(key, (), now);
+        }
+        outcome
+    }
+
+    async fn deliver_to_inbox(&self, from: SmsSender, to: Msisdn, text: String, now: Timestamp) -> WebhookOutcome {
         let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
         let sms = InboundSms { origin, connector, from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
@@ -221,21 +234,53 @@ impl Webhook {
             Ok(SmsOutcome::Concluded) => self.health.record_conclusion(now, self.clock.now()),
             Ok(_) => {}
         }
-        let mut processed = self.processed.lock();
-        for key in keys {
-            processed.insert(key, (), now);
-        }
         WebhookOutcome::Accepted
     }
 
-    /// Reports the first part to the inbox. It is only a hint, so errors are ignored.
-    async fn hold_part(&self, from: SmsSender, to: Msisdn, first: bool, now: Timestamp) -> WebhookOutcome {
-        if first {
-            let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
-            let partial = PartialSms { origin, connector, from, to, received_at: now };
-            let _ = self.inbox.receive_partial(partial).await;
+    async fn process_part(
+        &self,
+        message: &VendorMessage,
+        MessagePart { segment, data_coding, octets }: &MessagePart,
+        from: SmsSender,
+        to: Msisdn,
+        now: Timestamp,
+    ) -> WebhookOutcome {
+        let part = SmsPart {
+            origin: SmsOrigin::Operator,
+            connector: Arc::clone(&self.config.name),
+            from: message.from.clone(),
+            to: message.to.clone(),
+            reference: segment.reference,
+            total: segment.total,
+            sequence: segment.sequence,
+            content: encode_part(*data_coding, octets),
+            lifetime: REASSEMBLY_TIMEOUT,
+        };
+        match self.reassembly.add_part(part).await {
+            Ok(PartOutcome::Complete(sms)) => self.deliver_complete(&sms, from, to, now).await,
+            Ok(PartOutcome::Stored { first }) => {
+                if first {
+                    // Only a hint, so errors are ignored.
+                    let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
+                    let partial = PartialSms { origin, connector, from, to, received_at: now };
+                    let _ = self.inbox.receive_partial(partial).await;
+                }
+                WebhookOutcome::PartHeld
+            }
+            Ok(PartOutcome::AlreadyProcessed) => WebhookOutcome::Duplicate,
+            Ok(PartOutcome::LimitReached) => WebhookOutcome::PartRejected,
+            Err(_) => WebhookOutcome::StoreUnavailable,
         }
-        WebhookOutcome::PartHeld
+    }
+
+    async fn deliver_complete(&self, sms: &CompleteSms, from: SmsSender, to: Msisdn, now: Timestamp) -> WebhookOutcome {
+        let outcome = self.deliver_to_inbox(from, to, decode_sms(sms, DefaultAlphabet::default()), now).await;
+        if outcome == WebhookOutcome::Accepted
+            && let Err(error) = self.reassembly.mark_processed(sms).await
+        {
+            tracing::debug!(webhook.name = %self.config.name, %error, "failed to mark a concatenated SMS as processed");
+        }
+        outcome
     }
 
     fn parse_number(&self, message: &VendorMessage, text: &str) -> Option<Msisdn> {
@@ -256,10 +301,8 @@ impl Webhook {
             | WebhookOutcome::Duplicate
             | WebhookOutcome::UnknownReceiver
             | WebhookOutcome::Ignored
-            | WebhookOutcome::PartAbandoned => vendor.acknowledgement(),
-            WebhookOutcome::PartHeld | WebhookOutcome::PartRejected => {
-                WebhookResponse::empty(StatusCode::SERVICE_UNAVAILABLE)
-            }
+            | WebhookOutcome::PartHeld => vendor.acknowledgement(),
+            WebhookOutcome::PartRejected => WebhookResponse::empty(StatusCode::SERVICE_UNAVAILABLE),
             WebhookOutcome::StoreUnavailable => {
                 tracing::warn!(webhook.name = %self.config.name, "failed to store SMS; the vendor must resend it");
                 WebhookResponse::empty(StatusCode::SERVICE_UNAVAILABLE)
@@ -322,10 +365,8 @@ pub enum WebhookOutcome {
     UnknownReceiver,
     /// Not an SMS, such as a delivery report.
     Ignored,
-    /// A part of an incomplete concatenated message.
+    /// A part was stored; others are missing.
     PartHeld,
-    /// A part of a concatenated message that expired.
-    PartAbandoned,
     /// No capacity for another part.
     #[strum(serialize = "part_refused")]
     PartRejected,
@@ -359,8 +400,7 @@ impl WebhookOutcome {
             | WebhookOutcome::Duplicate
             | WebhookOutcome::UnknownReceiver
             | WebhookOutcome::Ignored
-            | WebhookOutcome::PartHeld
-            | WebhookOutcome::PartAbandoned => None,
+            | WebhookOutcome::PartHeld => None,
             WebhookOutcome::PartRejected => Some("no capacity for another part of a concatenated message"),
             WebhookOutcome::UntrustedSource => Some("request from an unknown address or with a wrong path secret"),
             WebhookOutcome::InvalidSignature => Some("invalid signature"),

@@ -3,7 +3,7 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
-use ringtrue_operators::smpp::{DefaultAlphabet, PartOrder, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
+use ringtrue_operators::smpp::{DefaultAlphabet, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
 use ringtrue_sandbox::smsc::{
     Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript, QueueAccount, Sms, Smsc, SmscConfig,
 };
@@ -24,7 +24,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn sms_reaches_the_inbox_and_is_acknowledged() {
     let sandbox = Sandbox::start().await;
-    sandbox.fixture.clock.advance(SignedDuration::from_secs(7));
+    sandbox.fixture.deployment.clock.advance(SignedDuration::from_secs(7));
     let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
     assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     let expected = InboundSms {
@@ -47,7 +47,7 @@ async fn simulated_sms_belongs_to_its_project() {
     let smsc = Smsc::start(SmscConfig { account_tag: Some(TAG), ..SmscConfig::default() }).await.unwrap();
     let config = Fixture::config(smsc.address().port());
     let project_scope = ProjectScope::SandboxProject { tag: TAG };
-    let _connector = fixture.start(SmppConfig { project_scope, part_order: PartOrder::OneByOne, ..config });
+    let _connector = fixture.start(SmppConfig { project_scope, ..config });
     let [one, two] = [1_u128, 2].map(|id| QueueAccount { id, group: 7 });
     let sms = |text: &str, behaviour| Sms::new(HANDSET, SERVICE, text).with_faults(behaviour);
     let whole = || sms("VERIFY 4F7K2Q", FaultScript::new());

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
 mod delivery;
+mod exclusive;
 mod health;
 mod parts;
 mod peers;
@@ -26,11 +27,13 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     networks::Networks,
-    ports::{ManualClock, SystemEntropy},
+    ports::{ManualClock, NodeId, SystemEntropy},
 };
-use ringtrue_operators::smpp::{PartOrder, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
+use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};
+use ringtrue_test_support::{leases::InMemoryLeases, sms_parts::InMemoryReassembly};
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 use self::peers::FakeInbox;
 
@@ -52,13 +55,21 @@ impl PausedClock {
     }
 }
 
-/// Dependencies of a connector.
+/// Dependencies of a connector on one node.
 struct Fixture {
     inbox: Arc<FakeInbox>,
     networks: Arc<Networks>,
     counters: Arc<SmppCounters>,
-    clock: Arc<ManualClock>,
+    node: NodeId,
     network: Network,
+    deployment: Arc<Deployment>,
+}
+
+/// What the nodes of a deployment share.
+struct Deployment {
+    reassembly: Arc<InMemoryReassembly>,
+    leases: Arc<InMemoryLeases>,
+    clock: Arc<ManualClock>,
     _guard: PausedClock,
 }
 
@@ -68,6 +79,21 @@ fn number(text: &str) -> Msisdn {
 
 impl Fixture {
     fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH));
+        Self::on(Arc::new(Deployment {
+            reassembly: Arc::new(InMemoryReassembly::new(clock.clone())),
+            leases: Arc::default(),
+            clock,
+            _guard: PausedClock::new(),
+        }))
+    }
+
+    /// Another node of the same deployment.
+    fn another_node(&self) -> Self {
+        Self::on(Arc::clone(&self.deployment))
+    }
+
+    fn on(deployment: Arc<Deployment>) -> Self {
         let network = Network {
             id: "23410".parse().unwrap(),
             name: "Test".to_owned(),
@@ -82,9 +108,9 @@ impl Fixture {
             inbox: Arc::default(),
             networks: Arc::new(networks),
             counters: Arc::default(),
-            clock: Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH)),
+            node: NodeId(Uuid::from_u128(Arc::strong_count(&deployment) as u128)),
             network,
-            _guard: PausedClock::new(),
+            deployment,
         }
     }
 
@@ -96,8 +122,11 @@ impl Fixture {
     fn start(&self, config: SmppConfig) -> SmppConnector {
         let dependencies = SmppDependencies {
             inbox: self.inbox.clone(),
+            reassembly: self.deployment.reassembly.clone(),
+            leases: self.deployment.leases.clone(),
+            node: self.node,
             networks: self.networks.clone(),
-            clock: self.clock.clone(),
+            clock: self.deployment.clock.clone(),
             entropy: Arc::new(SystemEntropy::default()),
             counters: self.counters.clone(),
         };
@@ -141,8 +170,7 @@ impl Sandbox {
         let fixture = Fixture::new();
         let smsc = Smsc::start(SmscConfig::default()).await.unwrap();
         let config = Fixture::config(smsc.address().port());
-        // This SMSC sends parts sequentially.
-        let config = change(SmppConfig { part_order: PartOrder::OneByOne, ..config });
+        let config = change(config);
         let binds = config.binds;
         let connector = fixture.start(config);
         smsc.observer().wait_until(|counts| counts.binds == binds).await;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use ringtrue_operators::smpp::{BindDirection, InterfaceVersion, SmppConfig, SmppOutcome, SmppTls};
+use ringtrue_operators::smpp::{BindDirection, InterfaceVersion, SmppConfig, SmppTls};
 use ringtrue_sandbox::smsc::{DeliveryOutcome, FaultScript};
 use ringtrue_smpp::pdu::{BindMode, CommandStatus, VERSION_3_4, VERSION_5_0};
 use tokio::{io::AsyncReadExt, time::advance};
@@ -15,7 +15,7 @@ use tokio_rustls::{
 
 use crate::{
     Fixture, SECOND, Sandbox,
-    peers::{ManualSmsc, accept_bind, part, sms},
+    peers::{ManualSmsc, accept_bind, sms},
 };
 
 #[tokio::test(start_paused = true)]
@@ -108,31 +108,6 @@ async fn silent_smsc_is_disconnected() {
     advance(10 * SECOND).await;
     let status = connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
     assert!(status.last_error.unwrap().message.contains("enquire_link"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_parts_do_not_delay_the_next_bind() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
-    let bound = smsc.bind().await;
-    let link = bound.link.clone();
-    let unanswered = async { link.deliver_sm(part(7, 2, 1, "one ")).await.is_err() };
-    let cut = async {
-        fixture.wait_for_count(SmppOutcome::Received, 1).await;
-        bound.session.abort();
-        connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
-    };
-    assert!(tokio::join!(unanswered, cut).0);
-    advance(SECOND).await;
-    let again = smsc.bind().await;
-    // It was not deferred, so it waits again.
-    let first = again.send(part(7, 2, 1, "one "));
-    fixture.wait_for_count(SmppOutcome::Received, 2).await;
-    assert!(!first.is_finished());
-    assert_eq!(again.deliver(part(7, 2, 2, "two")).await, CommandStatus::OK);
-    assert_eq!(first.await.unwrap(), CommandStatus::OK);
-    assert_eq!(fixture.inbox.texts(), ["one two"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use ringtrue_operators::sms_http::{
     FieldMap, Generic, Infobip, Jasmin, Kannel, Plivo, PlivoSignature, Secret, Sinch, Telnyx, Twilio, Vonage, Webhook,
     WebhookConfig, WebhookConfigError, WebhookDriver,
 };
+use ringtrue_test_support::sms_parts::InMemoryReassembly;
 
 use crate::{
     fixture::{PATH_SECRET, RecordingInbox, restricted, unrestricted},
@@ -15,7 +16,9 @@ use crate::{
 };
 
 fn config_error(config: WebhookConfig) -> Option<WebhookConfigError> {
-    Webhook::new(config, Arc::<RecordingInbox>::default(), Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH))).err()
+    let clock = Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH));
+    let reassembly = Arc::new(InMemoryReassembly::new(clock.clone()));
+    Webhook::new(config, Arc::<RecordingInbox>::default(), reassembly, clock).err()
 }
 
 fn unsigned() -> [WebhookDriver; 9] {

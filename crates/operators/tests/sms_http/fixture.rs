@@ -22,6 +22,7 @@ use ringtrue_engine::ports::{
 use ringtrue_operators::sms_http::{
     PathSecret, Webhook, WebhookConfig, WebhookDriver, WebhookOutcome, WebhookRequest, WebhookResponse,
 };
+use ringtrue_test_support::sms_parts::InMemoryReassembly;
 
 pub const NOON: i64 = 1_794_700_000;
 pub const PHONE: &str = "447700900001";
@@ -53,19 +54,30 @@ impl Inbox for RecordingInbox {
     }
 }
 
-/// A webhook with its inbox and its clock.
+/// A webhook with its inbox, the parts stored by all nodes, and its clock.
 pub struct WebhookFixture {
     pub webhook: Webhook,
     pub inbox: Arc<RecordingInbox>,
+    pub reassembly: Arc<InMemoryReassembly>,
     pub clock: Arc<ManualClock>,
 }
 
 impl WebhookFixture {
     pub fn new(config: WebhookConfig) -> Self {
-        let inbox = Arc::<RecordingInbox>::default();
         let clock = Arc::new(ManualClock::at(Timestamp::from_second(NOON).unwrap()));
-        let webhook = Webhook::new(config, inbox.clone(), clock.clone()).unwrap();
-        WebhookFixture { webhook, inbox, clock }
+        let reassembly = Arc::new(InMemoryReassembly::new(clock.clone()));
+        Self::on_deployment(config, reassembly, clock)
+    }
+
+    /// The same webhook on another node, or after a restart.
+    pub fn another_node(&self, config: WebhookConfig) -> Self {
+        Self::on_deployment(config, self.reassembly.clone(), self.clock.clone())
+    }
+
+    fn on_deployment(config: WebhookConfig, reassembly: Arc<InMemoryReassembly>, clock: Arc<ManualClock>) -> Self {
+        let inbox = Arc::<RecordingInbox>::default();
+        let webhook = Webhook::new(config, inbox.clone(), reassembly.clone(), clock.clone()).unwrap();
+        WebhookFixture { webhook, inbox, reassembly, clock }
     }
 
     pub async fn send(&self, request: &TestRequest) -> WebhookResponse {

@@ -8,7 +8,7 @@ use ringtrue_smpp::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -60,22 +60,30 @@ impl Connection<'_> {
             () = self.state.stop.cancelled() => return,
         };
         match bound {
-            Ok(mode) => self.run_bound(session, link, mode).await,
+            Ok((mode, permit)) => self.run_bound(session, link, mode, permit).await,
             Err(error) => tracing::debug!(peer.address = %self.peer, %error, "sandbox SMSC bind failed"),
         }
     }
 
-    async fn bind(&self, session: &mut Session<TcpStream>) -> Result<BindMode, BindError> {
+    /// The bind counts against the limit until the permit is dropped.
+    async fn bind(&self, session: &mut Session<TcpStream>) -> Result<(BindMode, OwnedSemaphorePermit), BindError> {
         let pending = session.wait_for_bind().await?;
         let mode = pending.mode;
-        if let Err(status) = self.check_bind(&pending) {
-            self.state.observer.count(|counts| counts.binds_rejected += 1);
-            session.reject_bind(pending, status).await?;
-            return Err(BindError::Rejected(status));
-        }
+        let permit = self.check_bind(&pending).and_then(|()| {
+            let permit = Arc::clone(&self.state.bind_permits).try_acquire_owned();
+            permit.map_err(|_| CommandStatus::ALREADY_BOUND)
+        });
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(status) => {
+                self.state.observer.count(|counts| counts.binds_rejected += 1);
+                session.reject_bind(pending, status).await?;
+                return Err(BindError::Rejected(status));
+            }
+        };
         let tlvs = Tlvs::default().with(TlvTag::SC_INTERFACE_VERSION, [VERSION_3_4]);
         session.accept_bind(pending, BindResponseBody { system_id: self.state.config.system_id.clone(), tlvs }).await?;
-        Ok(mode)
+        Ok((mode, permit))
     }
 
     fn check_bind(&self, pending: &PendingBind) -> Result<(), CommandStatus> {
@@ -92,7 +100,7 @@ impl Connection<'_> {
     }
 
     /// Transmitters are accepted, but receive no messages.
-    async fn run_bound(&self, session: Session<TcpStream>, link: Link, mode: BindMode) {
+    async fn run_bound(&self, session: Session<TcpStream>, link: Link, mode: BindMode, permit: OwnedSemaphorePermit) {
         let receiver =
             ReceiverBind { link: link.clone(), disconnect: self.disconnect.clone(), connection: self.number };
         let registration = (mode != BindMode::Transmitter).then(|| self.state.binds.register(receiver));
@@ -112,7 +120,7 @@ impl Connection<'_> {
             () = self.disconnect.cancelled() => tracing::info!(peer.address = %self.peer, "sandbox SMSC connection dropped"),
             () = graceful_unbind => tracing::info!(peer.address = %self.peer, "sandbox SMSC unbind timed out"),
         }
-        drop(registration);
+        drop((registration, permit));
         self.state.observer.count(|counts| counts.binds -= 1);
     }
 }

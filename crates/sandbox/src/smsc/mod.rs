@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use ringtrue_smpp::{pdu::TlvTag, session};
 use tokio::{
     net::TcpListener,
-    sync::{oneshot, watch},
+    sync::{Semaphore, oneshot, watch},
     time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -60,6 +60,8 @@ pub struct SmscConfig {
     pub session: session::SessionConfig,
     /// Further connections are closed immediately.
     pub max_connections: usize,
+    /// Further binds are rejected with `ESME_RALYBND`. 1 for an SMSC that allows one bind per account.
+    pub max_binds: usize,
     pub queue: QueueLimits,
     /// TLV for the account of the handset, in 16 octets; `None`: not sent.
     pub account_tag: Option<TlvTag>,
@@ -82,6 +84,7 @@ impl Default for SmscConfig {
             password: "sandbox".to_owned(),
             session: session::SessionConfig::default(),
             max_connections: 64,
+            max_binds: usize::MAX,
             queue: QueueLimits::default(),
             account_tag: None,
             max_attempts: 10,
@@ -110,6 +113,7 @@ struct SmscState {
     binds: Binds,
     observer: SmscObserver,
     refuses_binds: AtomicBool,
+    bind_permits: Arc<Semaphore>,
     /// Parent token of all connections; replaced after cancellation.
     connections: Mutex<CancellationToken>,
     stop: CancellationToken,
@@ -120,11 +124,13 @@ impl Smsc {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
         let queue = SmsQueue::new(config.queue);
+        let bind_permits = Arc::new(Semaphore::new(config.max_binds.min(Semaphore::MAX_PERMITS)));
         let state = Arc::new(SmscState {
             observer: SmscObserver::new(config.max_records),
             config,
             binds: Binds::default(),
             refuses_binds: AtomicBool::new(false),
+            bind_permits,
             connections: Mutex::default(),
             stop: CancellationToken::new(),
         });

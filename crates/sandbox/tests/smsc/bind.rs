@@ -73,6 +73,21 @@ async fn binds_are_rejected_while_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn binds_above_the_limit_are_rejected() {
+    let fixture = Fixture::with_config(SmscConfig { max_binds: 1, ..SmscConfig::default() }).await;
+    let mut first = fixture.receiver().await;
+    let rejected = fixture.try_bind(BindMode::Transceiver, "sandbox", "sandbox").await;
+    assert_eq!(status(&rejected), Some(CommandStatus::ALREADY_BOUND));
+    assert_eq!((fixture.smsc.counts().binds, fixture.smsc.counts().binds_rejected), (1, 1));
+    fixture.send("hello", FaultScript::new());
+    assert_eq!(text(&first.accept().await), "hello");
+    first.link.unbind().await;
+    first.wait_for_end().await.unwrap();
+    fixture.smsc.observer().wait_until(|counts| counts.binds == 0).await;
+    fixture.receiver().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn unbound_receiver_gets_no_more_messages() {
     let fixture = Fixture::start().await;
     let mut leaving = fixture.receiver().await;

@@ -45,6 +45,9 @@ pub(super) enum Command {
     Serve,
     /// Apply pending database migrations
     Migrate,
+    /// Distribute the tables over the servers of a Citus cluster. Servers may keep running. Continues after an
+    /// interruption
+    Distribute,
     /// Check the configuration, or print the defaults
     #[command(subcommand)]
     Config(ConfigAction),
@@ -69,6 +72,13 @@ pub(super) enum Command {
     /// Run after restoring the database from a backup, before servers start: revokes all access tokens and sessions,
     /// abandons overdue callbacks, and records the restore.
     Restored(RestoredArguments),
+    /// Copy the SQLite database to a new file while servers run. PostgreSQL has its own tools.
+    Backup(BackupArguments),
+    /// Write the whole deployment to a file that `import` reads into another database, for example to move from SQLite
+    /// to PostgreSQL. Stop all servers first.
+    Export(ExportArguments),
+    /// Read a file of `export` into an empty database: all of it, or nothing
+    Import(ImportArguments),
     #[command(flatten)]
     Client(ClientCommand),
     /// Test all products against the sandbox
@@ -95,6 +105,30 @@ pub(super) struct RestoredArguments {
     /// Also reset the latest recorded time: for a deployment whose clock was set ahead by mistake
     #[arg(long)]
     pub reset_clock: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BackupArguments {
+    /// New file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArguments {
+    /// New file, or `-` for standard output
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Export although servers are running, for a rehearsal: the export lacks their later changes
+    #[arg(long)]
+    pub online: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArguments {
+    /// File of `ringtrue export`, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -384,6 +418,9 @@ mod tests {
             "ringtrue listen --answer 100",
             "ringtrue listen --answer 600",
             "ringtrue listen --once 0",
+            "ringtrue backup",
+            "ringtrue export",
+            "ringtrue import a b",
             "ringtrue erase",
             "ringtrue eligibility",
             "ringtrue eligibility explain",

@@ -1,4 +1,4 @@
-//! `ringtrue migrate`, `keys`, `erase` and `restored`: maintenance of the configured database.
+//! `ringtrue migrate`, `distribute`, `keys`, `erase` and `restored`: maintenance of the configured database.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use ringtrue_engine::{
     keys::{self, KeyRotation, KeySummary},
     ports::{Clock, KeyPurpose, SystemClock, SystemEntropy},
 };
+use ringtrue_store::{DistributionProgress, DistributionState};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,21 +17,59 @@ use super::{
     context::{CommandContext, database_clock, open_keys, open_store},
     error::CliError,
 };
-use crate::config::read_master_key;
+use crate::config::{Distribute, read_master_key};
 
 const KEY_COLUMNS: [&str; 7] = ["key_id", "purpose", "state", "published_at", "active_from", "retires_at", "gone_at"];
 
 pub(super) async fn migrate(context: &CommandContext) -> Result<(), CliError> {
-    let url = context.config()?.store.url;
-    let applied = ringtrue_store::migrate(&url, SystemClock.now())
+    let store = context.config()?.store;
+    let url = &store.url;
+    let applied = ringtrue_store::migrate(url, SystemClock.now())
         .await
         .map_err(|error| CliError::Migrate { url: url.to_string(), error })?;
+    let distributed = match store.distribute {
+        Distribute::Auto => ringtrue_store::distribute_if_empty(url).await?,
+        Distribute::Never => Vec::new(),
+    };
     match (context.printer.output, applied.as_slice()) {
         (Output::Table, []) => printer::print_text(&format!("{url} is up to date."))?,
         (Output::Table, names) => {
             printer::print_text(&format!("{url} is now up to date. Applied: {}.", names.join(", ")))?;
         }
-        (_, names) => context.printer.print_record(vec![("applied", json!(names))])?,
+        (_, names) => {
+            let mut record = vec![("applied", json!(names))];
+            if !distributed.is_empty() {
+                record.push(("distributed", json!(distributed)));
+            }
+            context.printer.print_record(record)?;
+        }
+    }
+    if context.printer.output == Output::Table && !distributed.is_empty() {
+        printer::print_text(&format!("Distributed over the Citus cluster: {}.", distributed.join(", ")))?;
+    }
+    if store.distribute == Distribute::Auto
+        && let Some(DistributionState::Pending(tables)) = ringtrue_store::distribution_state(url).await?
+    {
+        printer::print_note(&format!(
+            "The database belongs to a Citus cluster, but {} tables are not distributed. Run `ringtrue distribute`, or \
+             set `store.distribute` to \"never\".",
+            tables.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Distributes tables over the servers of a Citus cluster.
+pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError> {
+    let url = context.config()?.store.url;
+    let progress = |DistributionProgress { table, number, total }| {
+        printer::print_note(&format!("{number} of {total}: {table}"));
+    };
+    let distributed = ringtrue_store::distribute(&url, progress).await?;
+    match (context.printer.output, distributed.as_slice()) {
+        (Output::Table, []) => printer::print_text("All tables are distributed.")?,
+        (Output::Table, names) => printer::print_text(&format!("Distributed: {}.", names.join(", ")))?,
+        (_, names) => context.printer.print_record(vec![("distributed", json!(names))])?,
     }
     Ok(())
 }

@@ -16,10 +16,11 @@ use ringtrue_client::{
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, has_legacy_seals, list_key_summaries},
-    node::{clock_skew, is_excessive_skew},
+    node::{NODE_TIMEOUT, clock_skew, is_excessive_skew},
     ports::{Clock, ControlPlaneVersion, DatabaseClock, KeyPurpose, Store},
 };
-use ringtrue_store::{SchemaState, schema_state};
+use ringtrue_operators::smpp::lease_name;
+use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
 use rustix::fs::{Access, access};
 use serde_json::json;
 
@@ -29,7 +30,7 @@ use super::{
     error::{CliError, REGION_HINT},
 };
 use crate::{
-    config::{ChangedSetting, Config, DEFAULTS, LoadedConfig, MasterKeyError},
+    config::{ChangedSetting, Config, Connector, DEFAULTS, Distribute, LoadedConfig, MasterKeyError},
     listener::Tls,
     prepared,
     state_file::StateFile,
@@ -40,6 +41,7 @@ const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` req
 const MASTER_KEY: &str = "master key";
 const DATABASE: &str = "database";
 const SCHEMA: &str = "schema";
+const DISTRIBUTION: &str = "distribution";
 const WRITES: &str = "writes";
 const CLOCK: &str = "clock";
 const RESTORE: &str = "restore";
@@ -178,22 +180,26 @@ async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Find
         }
     };
     let mut findings = vec![passed(DATABASE, url.to_string()), check_schema(&state)];
-    if state != SchemaState::Current {
+    if !matches!(state, SchemaState::Current | SchemaState::Newer { .. }) {
         findings.extend(
             [WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
                 .map(|check| skipped(check, "the schema does not match this release")),
         );
         return findings;
     }
+    findings.extend(check_distribution(config).await);
     match open_store(config).await {
         Ok(store) => {
             findings.extend([check_writes(&*store).await, check_restore(&*store, config).await]);
             match database_clock(&*store).await {
-                Ok(clock) => findings.extend([
-                    check_clock(&clock),
-                    check_keys(&*store, master, &clock).await,
-                    check_residency(&*store, config.region, &clock).await,
-                ]),
+                Ok(clock) => {
+                    findings.extend([
+                        check_clock(&clock),
+                        check_keys(&*store, master, &clock).await,
+                        check_residency(&*store, config.region, &clock).await,
+                    ]);
+                    findings.extend(check_exclusive_binds(&*store, config, &clock).await);
+                }
                 Err(error) => {
                     findings.push(failed(CLOCK, error.to_string(), "Check the database log."));
                     findings.extend([KEYS, RESIDENCY].map(|check| skipped(check, "cannot read the database time")));
@@ -225,6 +231,9 @@ fn check_schema(state: &SchemaState) -> Finding {
     const MIGRATE: &str = "Run `ringtrue migrate`.";
     match state {
         SchemaState::Current => passed(SCHEMA, "up to date"),
+        SchemaState::Newer { names } => {
+            passed(SCHEMA, format!("migrated by a newer release, which supports this one: {}", names.join(", ")))
+        }
         SchemaState::Empty => failed(SCHEMA, "not created yet", MIGRATE),
         SchemaState::Behind { missing } => failed(SCHEMA, format!("{} missing", missing.join(", ")), MIGRATE),
         SchemaState::Unknown { names } => failed(
@@ -238,6 +247,43 @@ fn check_schema(state: &SchemaState) -> Finding {
             "This database was not created by a release. Create a new one, or restore a backup.",
         ),
     }
+}
+
+/// `None`: the database cannot be distributed, or is not meant to be.
+async fn check_distribution(config: &Config) -> Option<Finding> {
+    const DISTRIBUTE: &str = "Run `ringtrue distribute`, or set `store.distribute` to \"never\".";
+    let state = match distribution_state(&config.store.url).await {
+        Ok(state) => state?,
+        Err(error) => return Some(failed(DISTRIBUTION, error.to_string(), "Check the database log.")),
+    };
+    match state {
+        DistributionState::NoCitus => None,
+        DistributionState::NoWorkers | DistributionState::Pending(_)
+            if config.store.distribute == Distribute::Never =>
+        {
+            None
+        }
+        DistributionState::NoWorkers => {
+            Some(failed(DISTRIBUTION, "Citus has no workers", "Add workers with `citus_add_node`."))
+        }
+        DistributionState::Pending(tables) => {
+            Some(failed(DISTRIBUTION, format!("not distributed: {}", tables.join(", ")), DISTRIBUTE))
+        }
+        DistributionState::Distributed(balance) => Some(passed(DISTRIBUTION, describe_balance(&balance))),
+    }
+}
+
+/// For example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards (120 MiB), ...".
+fn describe_balance(balance: &ShardBalance) -> String {
+    let server =
+        |(name, shards, bytes): &(String, i64, i64)| format!("{name} has {shards} shards ({} MiB)", bytes / (1 << 20));
+    let servers: Vec<String> = balance.servers.iter().map(server).collect();
+    format!(
+        "{} tables on every server, {} distributed; {}",
+        balance.reference_tables,
+        balance.distributed_tables,
+        servers.join(", ")
+    )
 }
 
 async fn check_writes(store: &dyn Store) -> Finding {
@@ -318,6 +364,36 @@ async fn check_residency(store: &dyn Store, region: Region, clock: &DatabaseCloc
         Ok(()) => passed(RESIDENCY, format!("all workspaces reside in `{region}`")),
         Err(misplaced) => failed(RESIDENCY, misplaced.to_string(), REGION_HINT),
     }
+}
+
+/// Reads which nodes hold the binds of exclusive connectors. Only one node is bound; the others stand by.
+async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &DatabaseClock) -> Option<Finding> {
+    const CHECK: &str = "exclusive binds";
+    let exclusive = config.connectors.iter().filter_map(|section| match &section.connector {
+        Connector::Smpp(smpp) if smpp.is_exclusive => Some(&smpp.name),
+        _ => None,
+    });
+    let (mut bound, mut unbound) = (vec![], vec![]);
+    for name in exclusive {
+        match store.find_lease(&lease_name(name), clock.machine_now()).await {
+            Ok(Some(lease)) if lease.links_up > 0 => bound.push(format!("{name} on node {}", lease.holder.0)),
+            Ok(_) => unbound.push(name.to_string()),
+            Err(error) => return Some(failed(CHECK, error.to_string(), "Check the database log.")),
+        }
+    }
+    if unbound.is_empty() {
+        return (!bound.is_empty()).then(|| passed(CHECK, format!("bound: {}", bound.join(", "))));
+    }
+    let unbound = unbound.join(", ");
+    Some(match store.count_live_nodes(clock.now() - NODE_TIMEOUT).await {
+        Ok(0) => skipped(CHECK, format!("no server is running that could bind {unbound}")),
+        Ok(_) => failed(
+            CHECK,
+            format!("no node is bound: {unbound}"),
+            "The logs of the servers have the reason of the failed bind.",
+        ),
+        Err(error) => failed(CHECK, error.to_string(), "Check the database log."),
+    })
 }
 
 /// Lists the key states of each purpose.

@@ -16,6 +16,7 @@ mod doctor;
 mod eligibility;
 mod error;
 mod serve;
+mod transfer;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -70,10 +71,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
 
 async fn run_command(context: &CommandContext, command: Command) -> Result<(), CliError> {
     match command {
-        Command::Dev(arguments) => dev::dev(context, &arguments).await,
+        Command::Dev(arguments) => Box::pin(dev::dev(context, &arguments)).await,
         Command::Listen(arguments) => Ok(ringtrue_client::listen(&context.client()?, arguments).await?),
         Command::Serve => serve::serve(context).await,
         Command::Migrate => database::migrate(context).await,
+        Command::Distribute => database::distribute(context).await,
         Command::Config(action) => doctor::config(context, &action),
         Command::Workspace(action) => workspace::run(context, action).await,
         Command::Credentials(arguments) => workspace::run_credentials(context, arguments).await,
@@ -83,6 +85,9 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Console(action) => console::run(context, action).await,
         Command::Doctor => doctor::doctor(context).await,
         Command::Restored(arguments) => database::restored(context, &arguments).await,
+        Command::Backup(arguments) => transfer::backup(context, &arguments).await,
+        Command::Export(arguments) => transfer::export(context, &arguments).await,
+        Command::Import(arguments) => transfer::import(context, &arguments).await,
         Command::Client(command) => Ok(ringtrue_client::run(&context.client()?, command).await?),
         Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
         Command::Completion { shell } => {

@@ -125,6 +125,17 @@ pub(super) fn duration(min: Duration, max: Duration) -> Format<Duration> {
     Format { allowed, parse: Box::new(parse) }
 }
 
+/// Duration that may be 0, for no limit.
+pub(super) fn zero_or(format: Format<Duration>) -> Format<Option<Duration>> {
+    let allowed = format!("0, or {}", format.allowed);
+    let is_zero = |value: &Value| match value {
+        Value::Integer(seconds) => *seconds == 0,
+        value => value.as_str().and_then(parse_duration).is_some_and(|duration| duration.is_zero()),
+    };
+    let parse = move |value: &Value| if is_zero(value) { Some(None) } else { format.parse(value).map(Some) };
+    Format { allowed, parse: Box::new(parse) }
+}
+
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 pub(super) fn parse_duration(text: &str) -> Option<Duration> {

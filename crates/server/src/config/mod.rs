@@ -39,8 +39,8 @@ pub use self::{
     listeners::{BaseUrl, HeaderEnrichmentSection, HttpSection, IngressSection, MetricsSection, TlsFiles},
     number_lookup::{NumberLookupSection, NumberSourceSection},
     sections::{
-        CallbacksSection, KeysSection, LogFormat, LogSection, RequestLogLevel, SandboxSection, StoreSection,
-        TelemetrySection,
+        CallbacksSection, Distribute, KeysSection, LogFormat, LogSection, RequestLogLevel, SandboxSection,
+        StoreSection, TelemetrySection,
     },
 };
 
@@ -65,6 +65,8 @@ pub struct Config {
     pub retention: SignedDuration,
     pub discovery_retention: SignedDuration,
     pub audit_retention: SignedDuration,
+    /// `None`: checks are kept for ever.
+    pub check_retention: Option<SignedDuration>,
     /// Retention of the request log. `None`: no request log.
     pub keep_requests: Option<SignedDuration>,
     /// Maximum of members and pending invitations per workspace.

@@ -24,7 +24,7 @@ use super::{
     environment::LOG_VARIABLE,
     format::{
         DAY, Format, HOUR, MILLISECOND, MINUTE, SECOND, boolean, display_name, duration, integer, ip_networks, keyword,
-        list, optional, path, plain_url, text, value, variant,
+        list, optional, path, plain_url, text, value, variant, zero_or,
     },
     listeners, networks, number_lookup,
 };
@@ -33,8 +33,18 @@ use super::{
 pub struct StoreSection {
     pub url: StoreUrl,
     pub options: StoreOptions,
+    pub distribute: Distribute,
     /// File in which a node records the database generation. `None`: next to a SQLite database.
     pub state_file: Option<PathBuf>,
+}
+
+/// When `ringtrue migrate` distributes tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribute {
+    /// If the database is new, and belongs to a Citus cluster.
+    Auto,
+    Never,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +141,7 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
         retention: root.get("retention.numbers", duration(HOUR, 365 * DAY)).map(signed)?,
         discovery_retention: root.get("retention.discovered_numbers", duration(HOUR, 365 * DAY)).map(signed)?,
         audit_retention: root.get("retention.audit_events", duration(DAY, 3650 * DAY)).map(signed)?,
+        check_retention: root.get("retention.checks", zero_or(duration(DAY, 3650 * DAY)))?.map(signed),
         keep_requests: root.get("requests.keep", optional(duration(MINUTE, 30 * DAY)))?.map(signed),
         max_members: root.get("console.max_members", integer(1..=100_000))?,
         sandbox: read_sandbox(&document.section("sandbox"))?,
@@ -170,7 +181,12 @@ fn read_store(section: &Section<'_>) -> Result<StoreSection, ConfigError> {
         searches: section.get("searches", integer(1..=100))?,
         search_timeout: section.get("search_timeout", duration(100 * MILLISECOND, 15 * SECOND))?,
     };
-    Ok(StoreSection { url, options, state_file: section.get("state_file", optional(path()))? })
+    Ok(StoreSection {
+        url,
+        options,
+        distribute: section.get("distribute", variant())?,
+        state_file: section.get("state_file", optional(path()))?,
+    })
 }
 
 fn read_rate_limits(section: &Section<'_>) -> Result<DefaultRateLimits, ConfigError> {

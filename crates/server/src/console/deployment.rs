@@ -179,6 +179,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         ConnectorState::Up => ("up", "s2"),
         ConnectorState::Degraded => ("degraded", "s4"),
         ConnectorState::Down => ("down", "s5"),
+        ConnectorState::Standby => ("standby: another node is bound", "s3"),
         ConnectorState::Idle => ("idle", "s3"),
     };
     let ConnectorHealth { last_success_at, last_error, conclusion_lag: lag } = report.health;

@@ -27,7 +27,6 @@ mod sms_webhooks;
 
 pub use app::App;
 pub use middleware::HttpService;
-pub use request_limits::MAX_HEADER_COUNT;
 use routes::Routes;
 
 use crate::console;

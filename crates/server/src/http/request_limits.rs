@@ -11,9 +11,8 @@ use super::{app::App, error_catalog::ProblemCode, problem::Problem, request_cont
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// hyper prepares this many slots for every request, so that the 1,638 fields which fit into [`MAX_HEADER_BYTES`] would
-/// slow down all of them.
-pub const MAX_HEADER_COUNT: usize = 256;
+/// The limit of hyper. Another one would make it allocate slots for the fields of every request.
+const MAX_HEADER_COUNT: usize = 100;
 
 /// Checks the head of a request before it reaches its handler.
 pub fn check_request(app: &App, request: &Request, policy: RoutePolicy) -> Result<(), Problem> {

@@ -31,7 +31,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::http::{HttpService, MAX_HEADER_COUNT, app::App, problem::Problem};
+use crate::http::{HttpService, app::App, problem::Problem};
 use connection_limits::{ActivityCounter, CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
 use stream::{ConnectionStream, request_body};
 pub use tls::Tls;
@@ -65,7 +65,7 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, service: HttpSe
     http.title_case_headers(true);
     // Copying small bodies behind the head is cheaper than vectored writes. With half-close, hyper does not read ahead
     // to detect disconnects, which saves a read and a buffer per request; most requests run to completion anyway.
-    http.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADER_COUNT).half_close(true).writev(false);
+    http.max_buf_size(MAX_HEAD_BYTES).half_close(true).writev(false);
     // Often enough that timeouts are exceeded by a quarter at most.
     let idle_check_interval = settings.header_timeout.min(settings.idle_timeout) / 4;
     let mut idle_checks =

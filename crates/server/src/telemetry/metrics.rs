@@ -17,12 +17,12 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use ringtrue_domain::activity;
+use ringtrue_domain::{activity, tenancy::Mode};
 use ringtrue_engine::{
     Engine, callback,
     control_plane::ConcurrentMap,
     node::clock_skew,
-    ports::{BreakerPosition, ConnectorState},
+    ports::{BreakerPosition, ConnectorState, ConnectorStatus},
 };
 
 use crate::connectors::Connectors;
@@ -197,34 +197,44 @@ impl Collector for EngineCollector {
         ] {
             encode_counters(&mut encoder, name, help, [(vec![], count)])?;
         }
-        let counts = self.connectors.inbound_counts();
-        let inbound =
-            counts.iter().map(|(name, outcome, count)| (vec![("connector", &**name), ("outcome", *outcome)], *count));
-        encode_counters(&mut encoder, "inbound_sms", "Inbound SMS by connector and outcome", inbound)?;
-        let binds = self.connectors.bind_counts();
-        let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
-        encode_gauges(&mut encoder, "smpp_binds", "Established SMPP binds", binds)?;
-        let reports = self.connectors.statuses();
-        let up = reports.iter().map(|report| {
-            let is_up = !matches!(report.state, ConnectorState::Down);
-            (vec![("connector", &*report.name), ("kind", report.kind)], u64::from(is_up))
-        });
-        encode_gauges(&mut encoder, "connector_up", "1 if the connector is up, 0 if it is down", up)?;
-        let breakers = reports.iter().flat_map(|report| {
-            let is_open = |position| u64::from(position != BreakerPosition::Closed);
-            let labels = |of| vec![("connector", &*report.name), ("of", of)];
-            report.breakers.iter().map(move |breaker| (labels(breaker.operation), is_open(breaker.position)))
-        });
-        encode_gauges(&mut encoder, "breaker_open", "1 while the circuit breaker to an operator is open", breakers)?;
-        let calls = reports.iter().flat_map(|report| {
-            report.breakers.iter().flat_map(|breaker| {
-                let labels =
-                    |outcome| vec![("connector", &*report.name), ("of", breaker.operation), ("outcome", outcome)];
-                breaker.calls.iter().map(move |(outcome, count)| (labels(*outcome), *count))
-            })
-        });
-        encode_counters(&mut encoder, "operator_calls", "Calls to operators, by outcome", calls)
+        encode_connectors(&mut encoder, &self.connectors)
     }
+}
+
+fn encode_connectors(encoder: &mut DescriptorEncoder<'_>, connectors: &Connectors) -> Result<(), fmt::Error> {
+    let counts = connectors.inbound_counts();
+    let inbound =
+        counts.iter().map(|(name, outcome, count)| (vec![("connector", &**name), ("outcome", *outcome)], *count));
+    encode_counters(encoder, "inbound_sms", "Inbound SMS by connector and outcome", inbound)?;
+    let binds = connectors.bind_counts();
+    let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
+    encode_gauges(encoder, "smpp_binds", "Established SMPP binds", binds)?;
+    let reports = connectors.statuses();
+    let has_binds = |report: &&ConnectorStatus| report.links.is_some() && report.mode == Mode::Live;
+    let standby = reports
+        .iter()
+        .filter(has_binds)
+        .map(|report| (vec![("connector", &*report.name)], u64::from(report.state == ConnectorState::Standby)));
+    let help = "1 while another node holds the exclusive binds of the connector";
+    encode_gauges(encoder, "smpp_standby", help, standby)?;
+    let up = reports.iter().map(|report| {
+        let is_up = !matches!(report.state, ConnectorState::Down);
+        (vec![("connector", &*report.name), ("kind", report.kind)], u64::from(is_up))
+    });
+    encode_gauges(encoder, "connector_up", "1 if the connector is up, 0 if it is down", up)?;
+    let breakers = reports.iter().flat_map(|report| {
+        let is_open = |position| u64::from(position != BreakerPosition::Closed);
+        let labels = |of| vec![("connector", &*report.name), ("of", of)];
+        report.breakers.iter().map(move |breaker| (labels(breaker.operation), is_open(breaker.position)))
+    });
+    encode_gauges(encoder, "breaker_open", "1 while the circuit breaker to an operator is open", breakers)?;
+    let calls = reports.iter().flat_map(|report| {
+        report.breakers.iter().flat_map(|breaker| {
+            let labels = |outcome| vec![("connector", &*report.name), ("of", breaker.operation), ("outcome", outcome)];
+            breaker.calls.iter().map(move |(outcome, count)| (labels(*outcome), *count))
+        })
+    });
+    encode_counters(encoder, "operator_calls", "Calls to operators, by outcome", calls)
 }
 
 type Labels<'a> = Vec<(&'a str, &'a str)>;

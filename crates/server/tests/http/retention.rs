@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Request,
-    on_both_stores,
+    database::Database,
+    on_both_databases, on_both_stores,
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
     world::World,
@@ -258,7 +259,60 @@ async fn open_check_is_erased_after_it_concludes(world: World) {
     assert!(receiver.is_quiet());
 }
 
+/// Whole days are deleted, on PostgreSQL whole months. Counters are kept.
+async fn checks_are_deleted_after_their_retention(world: World) {
+    let day = SignedDuration::from_hours(24);
+    // The clock starts on the first of January.
+    let period = if world.database.address().starts_with("sqlite:") { day } else { day * 31 };
+    let mut backend = ReverseSmsClient::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let older = delivered_at_second_attempt(&backend, &mut receiver).await;
+    world.advance(period);
+    with_new_token(&mut backend).await;
+    let newer = delivered_at_second_attempt(&backend, &mut receiver).await;
+    let counted = usage(&world).await;
+    let node = &world.node.engine.node;
+
+    world.advance(day * 400 - period);
+    node.delete_old_checks().await.unwrap();
+    with_new_token(&mut backend).await;
+    backend.get(&older.id).await.assert(200);
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 2, "the period of the older check is not over");
+    world.advance(period);
+    node.delete_old_checks().await.unwrap();
+    with_new_token(&mut backend).await;
+    backend.get(&older.id).await.assert_problem(404, "check_not_found");
+    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", older.id)).bearer(&backend.token);
+    assert_eq!(world.send(resend).await.status, 404);
+    backend.get(&newer.id).await.assert(200);
+    let listed = backend.list("").await.json();
+    assert_eq!((&listed["page"]["total_elements"], &listed["content"][0]["check_id"]), (&json!(1), &json!(newer.id)));
+    let found = backend.list("?search=status==COMPLETED").await.json();
+    assert_eq!(found["page"]["total_elements"], 1);
+    assert_eq!(usage(&world).await, counted, "usage counts are kept");
+
+    world.advance(period);
+    node.delete_old_checks().await.unwrap();
+    with_new_token(&mut backend).await;
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 0);
+    backend.get(&newer.id).await.assert_problem(404, "check_not_found");
+}
+
+async fn checks_are_kept_for_ever_without_a_retention(database: Database) {
+    let world = World::with(database, |config| config.check_retention = None).await;
+    let mut backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    backend.expect_status(&check.id, "COMPLETED").await;
+    world.advance(SignedDuration::from_hours(24 * 3_650));
+    assert_eq!(world.node.engine.node.delete_old_checks().await.unwrap(), 0);
+    with_new_token(&mut backend).await;
+    backend.get(&check.id).await.assert(200);
+}
+
+on_both_databases!(checks_are_kept_for_ever_without_a_retention);
 on_both_stores!(
+    checks_are_deleted_after_their_retention,
     callback_in_progress_is_erased_after_delivery,
     open_check_is_erased_after_it_concludes,
     personal_data_is_erased_after_its_retention,

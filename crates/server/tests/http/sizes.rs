@@ -222,10 +222,10 @@ async fn oversized_heads_get_the_same_problem_from_the_parser() {
 async fn number_of_headers_is_limited() {
     let world = World::sqlite().await;
     let many = |count: usize| (0..count).fold(Request::get("/livez"), |request, _| request.header("X", ""));
-    for count in [101, 250] {
+    for count in [10, 90] {
         world.send(many(count)).await.assert(200);
     }
-    for count in [257, 1000, 1640, 5000] {
+    for count in [101, 1000, 1640, 5000] {
         world.send(many(count)).await.assert_problem(431, "request_header_fields_too_large");
     }
 }

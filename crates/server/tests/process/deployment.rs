@@ -1,11 +1,18 @@
 //! A deployment of the real binary, and writers that keep it busy until it is gone.
 
-use std::{net::SocketAddr, path::Path, process::Command, sync::Arc};
+use std::{
+    ffi::OsStr,
+    net::SocketAddr,
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+};
 
 use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
 use ringtrue_test_support::{
     WAIT_LIMIT,
     http_client::{self, Request},
+    poll_until,
     server_process::ServerProcess,
 };
 use serde_json::{Value, json};
@@ -14,7 +21,7 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 /// Path of Reverse SMS checks.
 pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
-const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 
 /// A database with a workspace, and the settings of its processes.
 #[derive(Clone)]
@@ -29,13 +36,28 @@ impl Deployment {
     pub fn new(store: &str) -> Self {
         let master = MasterKey::generate(&SystemEntropy::default()).to_string();
         let mut deployment = Deployment { store: store.to_owned(), master, workspace: Value::Null };
-        let output = deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        deployment.workspace = serde_json::from_slice(&output.stdout).unwrap();
+        deployment.workspace = deployment.json(&["workspace", "create", "Acme"]);
         deployment
     }
 
-    fn command(&self) -> Command {
+    /// The same deployment on another database.
+    pub fn with_store(&self, store: &str) -> Self {
+        Deployment { store: store.to_owned(), ..self.clone() }
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().unwrap()
+    }
+
+    /// Runs a command that succeeds, and returns its output.
+    #[track_caller]
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[&["--output", "json"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub fn command(&self) -> Command {
         self.set_up(Command::new(BINARY))
     }
 
@@ -55,12 +77,13 @@ impl Deployment {
     }
 
     pub fn serve(&self) -> ServerProcess {
-        self.serve_with(&[])
+        self.serve_with(&[] as &[(&str, &str)])
     }
 
     /// With additional settings as environment variables.
-    pub fn serve_with(&self, settings: &[(&str, &str)]) -> ServerProcess {
-        ServerProcess::start(self.command().arg("serve").envs(settings.iter().copied())).expect("the service is ready")
+    pub fn serve_with(&self, settings: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)]) -> ServerProcess {
+        let settings = settings.iter().map(|(name, value)| (name, value));
+        ServerProcess::start(self.command().arg("serve").envs(settings)).expect("the service is ready")
     }
 
     /// A process with a fault injected by `strace` into one kind of system call, counted per thread. Returns `None` if
@@ -101,14 +124,38 @@ impl Deployment {
         self.workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {}", self.workspace))
     }
 
-    /// A token of a new project with these Reverse SMS settings.
-    pub async fn product_token(&self, server: &ServerProcess, settings: Value) -> String {
+    /// The credential of a new project with these Reverse SMS settings.
+    pub async fn product_credential(&self, server: &ServerProcess, settings: Value) -> Value {
         let manager = self.manager(server.address).await;
         let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
         let create = Request::post(&format!("{}/projects", self.path())).bearer(&manager).json(&project);
-        let credential = server.send(create).await.assert(201).json()["credentials"][0].clone();
+        server.send(create).await.assert(201).json()["credentials"][0].clone()
+    }
+
+    /// A token of a new project with these Reverse SMS settings.
+    pub async fn product_token(&self, server: &ServerProcess, settings: Value) -> String {
+        let credential = self.product_credential(server, settings).await;
         let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
         server.send(http_client::token_request(id, secret, "reverse_sms")).await.access_token()
+    }
+
+    /// A Reverse SMS token of a new live project that may use all networks.
+    pub async fn live_token(&self, server: &ServerProcess) -> String {
+        let manager = self.manager(server.address).await;
+        let projects = format!("{}/projects", self.path());
+        let create = Request::post(&projects).bearer(&manager).json(&json!({"name": "Shop", "mode": "live"}));
+        let project = server.send(create).await.assert(201).json();
+        let path = format!("{projects}/{}/allowed-networks", project["project_id"].as_str().unwrap());
+        let allowed = json!({"networks": [{"network_id": "*", "products": ["reverse_sms"]}]});
+        server.send(Request::put(&path).bearer(&manager).json(&allowed)).await.assert(200);
+        let [id, secret] = ["client_id", "client_secret"].map(|name| project["credentials"][0][name].as_str().unwrap());
+        server.send(http_client::token_request(id, secret, "reverse_sms")).await.access_token()
+    }
+
+    /// Runs a command with additional settings. Returns whether it succeeded, and its output.
+    pub fn run_with(&self, arguments: &[&str], settings: &[(String, String)]) -> (bool, String) {
+        let output = self.command().args(arguments).envs(settings.iter().cloned()).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
     }
 
     pub async fn manager(&self, address: SocketAddr) -> String {
@@ -168,4 +215,12 @@ impl Writers {
         };
         timeout(WAIT_LIMIT, gone).await.expect("the writers stop");
     }
+}
+
+/// Waits until a node accepts a token that was issued for a project created on another node.
+pub async fn wait_until_known(server: &ServerProcess, token: &str) {
+    poll_until("the node knows the project", async || {
+        server.get(&format!("{CHECKS}?size=1"), token).await.status == 200
+    })
+    .await;
 }

@@ -1,4 +1,4 @@
-//! `kill -9` under load: no acknowledged write is lost, on either store.
+//! `kill -9` under load: no acknowledged write is lost, on each store.
 //!
 //! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, and record the
 //! responses. The process is killed, restarted and compared with the records, several times.
@@ -32,6 +32,12 @@ async fn sqlite() {
 #[tokio::test]
 async fn postgres() {
     let database = Database::postgres().await;
+    no_acknowledged_write_is_lost(database.address()).await;
+}
+
+#[tokio::test]
+async fn citus() {
+    let database = Database::citus().await;
     no_acknowledged_write_is_lost(database.address()).await;
 }
 

@@ -1,13 +1,23 @@
-//! The real binary, killed, stopped, and loaded beyond its limits, while its disk and its database fail.
+//! The real binary, killed, stopped, and loaded beyond its limits, while its disk and its database fail; and its data,
+//! restored and moved.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
+mod backups;
+mod citus;
 mod deployment;
+mod exclusive_bind;
 mod faults;
 mod kill;
 mod kill_checks;
+mod load;
 mod power_loss;
 mod rate_limit;
 mod receiver;
+mod sandbox_nodes;
 mod shared_database;
+mod shared_limit;
+mod sms_parts;
+mod smsc;
 mod stop_checks;
+mod transfers;

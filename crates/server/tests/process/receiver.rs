@@ -109,8 +109,14 @@ impl Receiver {
 
     /// Waits until the callbacks of these checks were accepted.
     pub async fn wait_for_all(&self, checks: &BTreeSet<String>, limit: Duration) {
-        let are_all_accepted = |contents: &Contents| checks.iter().all(|check| contents.has_accepted(check));
-        if !self.wait_for(limit, are_all_accepted).await {
+        let all_accepted = async {
+            let mut contents = self.contents.subscribe();
+            // One after the other: a condition on all of them would read all of them at every callback.
+            for check in checks {
+                contents.wait_for(|contents| contents.has_accepted(check)).await.expect("the receiver runs");
+            }
+        };
+        if timeout(limit, all_accepted).await.is_err() {
             let contents = self.contents.borrow();
             let missing: Vec<_> = checks.iter().filter(|check| !contents.has_accepted(check)).collect();
             panic!("{} callbacks are missing: {missing:?}", missing.len());

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber, ErrorCode};
-use ringtrue_engine::ports::{ConcludeOutcome, NewCallback};
+use ringtrue_domain::lifecycle::{CheckConclusion, CheckId, ClaimedNumber, ErrorCode};
+use ringtrue_engine::ports::{CodeHash, ConcludeOutcome, NewCallback};
 use tokio_postgres::Row as PostgresRow;
-use uuid::Uuid;
 
 use super::{
     BatchQueues,
@@ -33,15 +32,17 @@ impl BatchedOperation for FindCheck {
         let (mut ids, mut codes, mut silent_ids) = (Vec::new(), Vec::new(), Vec::new());
         for find in batch {
             match find {
-                FindCheck::ById(id) => ids.push(id.0),
-                FindCheck::ByCodes(hashes) => codes.extend(hashes.iter().map(|code| &code.0[..])),
-                FindCheck::WithRedirectSession(id) => silent_ids.push(id.0),
+                FindCheck::ById(id) => ids.push(*id),
+                FindCheck::ByCodes(hashes) => codes.extend(hashes.iter().copied()),
+                FindCheck::WithRedirectSession(id) => silent_ids.push(*id),
             }
         }
+        ids.sort_unstable();
+        silent_ids.sort_unstable();
         let selects = [
-            (!ids.is_empty()).then(|| BatchStatement::new(SELECT_BY_ID).with(ids)),
-            (!codes.is_empty()).then(|| BatchStatement::new(SELECT_BY_CODE).with(codes)),
-            (!silent_ids.is_empty()).then(|| BatchStatement::new(SELECT_WITH_SESSION).with(silent_ids)),
+            (!ids.is_empty()).then(|| BatchStatement::new(SELECT_BY_ID).ids(&ids)),
+            (!codes.is_empty()).then(|| select_by_code(&codes, tx.is_distributed())),
+            (!silent_ids.is_empty()).then(|| BatchStatement::new(SELECT_WITH_SESSION).ids(&silent_ids)),
         ];
         let kinds = selects.each_ref().map(Option::is_some);
         let selects: Vec<_> = selects.into_iter().flatten().collect();
@@ -64,19 +65,35 @@ impl BatchedOperation for FindCheck {
     }
 }
 
-const SELECT_BY_ID: &str = concat!("select ", check_columns!(), " from checks where id = any($1)");
-const SELECT_BY_CODE: &str = concat!(
+const SELECT_BY_ID: &str = concat!(
     "select ",
     check_columns!(),
-    ", code_hash from unnest($1::bytea[]) as requested (hash) join checks on code_hash = requested.hash"
+    " from checks where id = any($1) and bucket = any($2) and id between $3 and $4"
 );
 const SELECT_WITH_SESSION: &str = concat!(
     "select ",
     check_columns!(),
     ", ",
     redirect_session_columns!(),
-    " from checks left join redirect_sessions on redirect_sessions.check_id = checks.id where checks.id = any($1)"
+    " from checks left join redirect_sessions
+                  on redirect_sessions.check_id = checks.id and redirect_sessions.bucket = checks.bucket
+     where checks.id = any($1) and checks.bucket = any($2) and checks.id between $3 and $4"
 );
+
+const SELECT_BY_CODE: &str = concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1)");
+const SELECT_BY_CODE_AND_BUCKET: &str =
+    concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1) and bucket = any($2)");
+
+/// Checks that were stored before codes had buckets are found only without the bucket. They have ended before tables
+/// are distributed.
+fn select_by_code(codes: &[CodeHash], is_distributed: bool) -> BatchStatement<'static> {
+    let hashes: Vec<Vec<u8>> = codes.iter().map(|code| code.0.to_vec()).collect();
+    if is_distributed {
+        BatchStatement::new(SELECT_BY_CODE_AND_BUCKET).with(hashes).column(codes, |code| code.bucket().number())
+    } else {
+        BatchStatement::new(SELECT_BY_CODE).with(hashes)
+    }
+}
 
 /// Two round trips: the first concludes the checks that are open, the second writes the rows that belong to them.
 impl BatchedOperation for ConcludeCheck {
@@ -109,7 +126,7 @@ impl BatchedOperation for ConcludeCheck {
             statements.extend(insert_callbacks(&concluded));
             statements.push(delete_deadlines(&concluded));
             statements.extend(delete_redirect_sessions(&concluded));
-            statements.extend(update_counters(&counts, tx.slot(), None)?);
+            statements.extend(update_counters(&counts, tx.slot())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -126,10 +143,11 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
                 number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
                 connector = coalesce(new.connector, checks.connector)
            from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
-                       $8::bytea[], $9::text[])
+                       $8::bytea[], $9::text[], $10::smallint[])
                 as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
-                        connector)
-          where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
+                        connector, bucket)
+          where checks.id = new.id and checks.bucket = new.bucket and checks.bucket = any($10)
+            and checks.id between $11 and $12 and checks.status in ('ACCEPTED', 'PENDING')
          returning ",
         open_check_columns!()
     ))
@@ -144,6 +162,9 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
         operation.conclusion.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| &sealed.0[..])
     })
     .column(operations, |operation| operation.conclusion.connector())
+    .column(operations, |operation| operation.conclusion.check().bucket().number())
+    .with(operations.first().map(|operation| operation.conclusion.check().0))
+    .with(operations.last().map(|operation| operation.conclusion.check().0))
 }
 
 fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {
@@ -156,10 +177,11 @@ fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<
         concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?))).collect();
     let insert = || {
         BatchStatement::new(
-            "insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
+            "insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, bucket, failed_attempts,
+                                    state)
              select new.*, 0, 'waiting'
-               from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[])
-                    as new",
+               from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[],
+                           $8::smallint[]) as new",
         )
         .column(&callbacks, |(operation, _)| operation.conclusion.check().0)
         .column(&callbacks, |(operation, _)| operation.conclusion.project().0)
@@ -168,25 +190,31 @@ fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<
         .column(&callbacks, |(operation, _)| operation.conclusion.product().as_str())
         .column(&callbacks, |(_, callback)| &callback.url.0[..])
         .column(&callbacks, |(_, callback)| &callback.body.0[..])
+        .column(&callbacks, |(operation, _)| operation.conclusion.check().bucket().number())
     };
     (!callbacks.is_empty()).then(insert)
 }
 
 fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement<'static> {
     BatchStatement::new(
-        "delete from deadlines using unnest($1::bigint[], $2::uuid[]) as old (due_at, check_id)
-          where deadlines.due_at = old.due_at and deadlines.check_id = old.check_id",
+        "delete from deadlines using unnest($1::bigint[], $2::uuid[], $3::smallint[]) as old (due_at, check_id, bucket)
+          where deadlines.due_at = old.due_at and deadlines.check_id = old.check_id
+            and deadlines.bucket = old.bucket and deadlines.bucket = any($3)",
     )
     .column(concluded, |(_, before)| before.expires_at.as_millisecond())
     .column(concluded, |(operation, _)| operation.conclusion.check().0)
+    .column(concluded, |(operation, _)| operation.conclusion.check().bucket().number())
 }
 
 /// `None`: no check has a redirect session.
 fn delete_redirect_sessions(concluded: &[(&ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'static>> {
     let conclusions = concluded.iter().map(|(operation, _)| &operation.conclusion);
     let silent = conclusions.filter(|conclusion| has_redirect_session(conclusion.product()));
-    let checks: Vec<Uuid> = silent.map(|conclusion| conclusion.check().0).collect();
-    let delete = "delete from redirect_sessions using unnest($1::uuid[]) as old (check_id)
-                   where redirect_sessions.check_id = old.check_id";
-    (!checks.is_empty()).then(|| BatchStatement::new(delete).with(checks))
+    let checks: Vec<CheckId> = silent.map(CheckConclusion::check).collect();
+    let delete = "delete from redirect_sessions using unnest($1::uuid[], $2::smallint[]) as old (check_id, bucket)
+                   where redirect_sessions.check_id = old.check_id and redirect_sessions.bucket = old.bucket
+                     and redirect_sessions.bucket = any($2)";
+    (!checks.is_empty()).then(|| {
+        BatchStatement::new(delete).column(&checks, |check| check.0).column(&checks, |check| check.bucket().number())
+    })
 }

@@ -67,7 +67,8 @@ fn select_keys<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
         "select ",
         idempotency_key_columns!(),
         " from unnest($1::uuid[], $2::bytea[]) as requested (tenant, key_digest)
-               join idempotency_keys using (tenant, key_digest)"
+               join idempotency_keys using (tenant, key_digest)
+         where key_digest = any($2)"
     ))
     .column(claims, |request| request.tenant)
     .column(claims, |request| &request.key_digest[..])

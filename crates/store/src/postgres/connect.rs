@@ -1,7 +1,17 @@
 //! Opens connections with uniform session settings, listens for notifications, and maps errors to temporary
 //! (`Unavailable`) and permanent (`Refused`) store errors.
 
-use std::{error::Error as _, future::poll_fn, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    error::Error as _,
+    future::poll_fn,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use deadpool_postgres::PoolError;
 use futures_util::future::BoxFuture;
@@ -27,12 +37,15 @@ pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of every session. Commits are durable whatever the server's default. An idle transaction of a dead client
 /// loses its locks soon, because all nodes may wait for them.
+///
+/// With Citus a transaction uses one connection to each worker, and workers keep them: otherwise it would open one for
+/// each shard. Other servers ignore these settings.
 const SESSION_SETTINGS: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=2000 \
-                       -c default_transaction_isolation=read\\ committed -c jit=off";
+                       -c default_transaction_isolation=read\\ committed -c jit=off \
+                       -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4";
 /// Additional settings of batch sessions. Their statements find rows by key: a plan that was made for a small table
 /// must not scan the table when it has grown.
-const BATCH_SESSION_SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
-                            -c enable_mergejoin=off";
+const BATCH_SESSION_SETTINGS: &str = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
 /// Migrations have no statement timeout.
 const MIGRATION_SESSION_SETTINGS: &str = "-c statement_timeout=0 -c synchronous_commit=on";
 
@@ -47,6 +60,7 @@ pub(super) struct PostgresConnector {
     config: Arc<Config>,
     #[debug("{}", tls.is_some())]
     tls: Option<MakeRustlsConnect>,
+    is_distributed: Arc<AtomicBool>,
 }
 
 impl PostgresConnector {
@@ -83,7 +97,16 @@ impl PostgresConnector {
         if config.get_application_name().is_none() {
             config.application_name("ringtrue");
         }
-        Ok(PostgresConnector { config: Arc::new(config), tls: build_tls(&address.tls)? })
+        Ok(PostgresConnector {
+            config: Arc::new(config),
+            tls: build_tls(&address.tls)?,
+            is_distributed: Arc::default(),
+        })
+    }
+
+    /// Whether tables were distributed over several servers when the last connection was opened.
+    pub(super) fn is_distributed(&self) -> bool {
+        self.is_distributed.load(Ordering::Relaxed)
     }
 
     /// Returns a connection and the task that drives it.
@@ -103,16 +126,18 @@ impl PostgresConnector {
     }
 
     async fn connect_unbounded(&self, hint: Option<Arc<Notify>>) -> Result<(Client, JoinHandle<()>), Error> {
-        match &self.tls {
+        let (client, driver) = match &self.tls {
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                Ok((client, spawn_driver(connection, hint)))
+                (client, spawn_driver(connection, hint))
             }
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await?;
-                Ok((client, spawn_driver(connection, hint)))
+                (client, spawn_driver(connection, hint))
             }
-        }
+        };
+        self.is_distributed.store(has_distributed_tables(&client).await?, Ordering::Relaxed);
+        Ok((client, driver))
     }
 }
 
@@ -230,6 +255,16 @@ async fn subscribe(connector: &PostgresConnector, hint: &Arc<Notify>) -> Result<
     }
 }
 
+/// Whether Citus has distributed the tables of this database.
+async fn has_distributed_tables(client: &Client) -> Result<bool, Error> {
+    let has_citus = "select exists (select from pg_extension where extname = 'citus')";
+    if !client.query_one(has_citus, &[]).await?.try_get::<_, bool>(0)? {
+        return Ok(false);
+    }
+    let is_distributed = "select exists (select from pg_dist_partition where logicalrelid = to_regclass('checks'))";
+    client.query_one(is_distributed, &[]).await?.try_get(0)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorOrigin {
     /// The server is unreachable, full, read-only or overloaded. Any statement would have failed.
@@ -245,6 +280,10 @@ pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
         return if is_the_statement { ErrorOrigin::Statement } else { ErrorOrigin::Server };
     };
     let code = response.code();
+    // Citus reports what a worker refused while rows were copied to it without the worker's code.
+    if *code == SqlState::INTERNAL_ERROR && response.message().contains("violates") {
+        return ErrorOrigin::Statement;
+    }
     let class = code.code().get(..2).unwrap_or_default();
     let is_temporary = matches!(class, "08" | "53" | "57" | "58" | "F0" | "XX")
         || [
@@ -256,14 +295,15 @@ pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
     if is_temporary { ErrorOrigin::Server } else { ErrorOrigin::Statement }
 }
 
-/// Whether a concurrent transaction caused the error, so that a retry may succeed.
+/// Whether a concurrent transaction caused the error, so that a retry may succeed. A table that was distributed
+/// concurrently does not support the plans of earlier sessions.
 pub(super) fn is_conflict(error: &Error) -> bool {
-    error
-        .code()
-        .is_some_and(|code| [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code))
+    const CONFLICTS: [SqlState; 3] =
+        [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::FEATURE_NOT_SUPPORTED];
+    error.code().is_some_and(|code| CONFLICTS.contains(code))
 }
 
-pub(super) fn store_error(error: &Error) -> StoreError {
+pub(crate) fn store_error(error: &Error) -> StoreError {
     let text = describe(error);
     if error_origin(error) == ErrorOrigin::Server || is_conflict(error) {
         StoreError::Unavailable(text)

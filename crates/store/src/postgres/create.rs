@@ -1,12 +1,12 @@
 //! Batched creation of checks, with the per-number limit.
 //!
-//! The limit is rarely reached. A batch is therefore first inserted on the condition that no number is over its limit,
-//! which takes one round trip. If that fails, two more follow: one reads the recent checks of each number, the other
-//! inserts the checks within the limit. Batches with responses for idempotency keys always take the second way: a
-//! request whose claim was taken over must not store anything.
+//! `number_limits` has the recent creation times of each number. Batches that count the same number wait for each
+//! other's commit, because they update the same row.
 //!
-//! The limit counts the checks themselves. An advisory lock on each number, held until the commit, serialises batches
-//! that count the same number.
+//! The limit is rarely reached. A batch is therefore first counted and inserted in one round trip, which fails if a
+//! number is over its limit. Then two more follow: one locks the numbers and reads their times, the other inserts the
+//! checks within the limit. Batches with responses for idempotency keys always take the second way: a request whose
+//! claim was taken over must not store anything.
 
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
@@ -17,7 +17,9 @@ use uuid::Uuid;
 
 use super::{
     BatchQueues,
-    batch_queue::{BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, update_counters},
+    batch_queue::{
+        BatchError, BatchQueue, BatchStatement, BatchedOperation, CounterSlot, PipelinedTransaction, update_counters,
+    },
 };
 use crate::{
     operation::{InsertCheck, number_limit},
@@ -26,7 +28,6 @@ use crate::{
 
 impl BatchedOperation for InsertCheck {
     const NAME: &'static str = "create";
-    /// Each check takes an entry of the server's lock table.
     const MAX_BATCH_SIZE: usize = 512;
     const CONNECTIONS: usize = 2;
     const FIRST_COUNTER_SLOT: i16 = 1;
@@ -39,25 +40,30 @@ impl BatchedOperation for InsertCheck {
         let numbers = LimitedNumbers::of_batch(batch);
         let responses = sorted_responses(batch.iter().copied());
         if responses.is_empty() && numbers.are_distinct {
-            let limits = (!numbers.limits.is_empty()).then_some(&numbers);
-            let statements = insert_statements(batch.to_vec(), limits, tx.slot())?;
-            let rows = tx.commit(&statements).await?;
-            if limits.is_none() || rows.last().is_some_and(|inserted| !inserted.is_empty()) {
-                return Ok(vec![CreateCheckOutcome::Created; batch.len()]);
+            let mut statements = Vec::new();
+            statements.extend((!numbers.limits.is_empty()).then(|| numbers.count()));
+            statements.extend(insert_statements(batch.to_vec(), tx.slot())?);
+            match tx.commit(&statements).await {
+                Ok(_) => return Ok(vec![CreateCheckOutcome::Created; batch.len()]),
+                Err(BatchError::NumberLimitReached) => tx.rollback().await?,
+                Err(error) => return Err(error),
             }
         }
-        let outcomes = apply_limits(batch, &numbers, &responses, tx).await?;
+        let (outcomes, counted) = apply_limits(batch, &numbers, &responses, tx).await?;
         let (mut admitted, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
         for (&new, outcome) in batch.iter().zip(&outcomes) {
             if *outcome == CreateCheckOutcome::Created { admitted.push(new) } else { refused.push(new) }
         }
         let mut statements = Vec::new();
+        if !counted.is_empty() {
+            statements.push(store_times(&counted));
+        }
         let refused_responses = sorted_responses(refused);
         if !refused_responses.is_empty() {
             statements.push(clear_responses(&refused_responses));
         }
         if !admitted.is_empty() {
-            statements.extend(insert_statements(admitted, None, tx.slot())?);
+            statements.extend(insert_statements(admitted, tx.slot())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -76,7 +82,7 @@ fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
         "update idempotency_keys held set response = new.response
            from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) as new (tenant, key_digest, claim, response)
           where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim
-            and held.response is null
+            and held.key_digest = any($2) and held.response is null
          returning 1",
     )
     .column(responses, |response| response.tenant)
@@ -90,7 +96,8 @@ fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     BatchStatement::new(
         "update idempotency_keys held set response = null
            from unnest($1::uuid[], $2::bytea[], $3::uuid[]) as new (tenant, key_digest, claim)
-          where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim",
+          where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim
+            and held.key_digest = any($2)",
     )
     .column(responses, |response| response.tenant)
     .column(responses, |response| &response.key_digest[..])
@@ -105,7 +112,7 @@ fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     Some(((claimed.hash.0, new.check.project.0, new.check.product.as_str()), limit))
 }
 
-/// The numbers of a batch, each with its widest limit and the start of the window.
+/// The numbers of a batch, each with its limit and creation time: those of the first check with the number.
 struct LimitedNumbers {
     limits: BTreeMap<LimitKey, (NumberLimit, i64)>,
     are_distinct: bool,
@@ -116,194 +123,179 @@ impl LimitedNumbers {
         let (mut limits, mut are_distinct) = (BTreeMap::<LimitKey, (NumberLimit, i64)>::new(), true);
         for new in batch {
             let Some((key, limit)) = limit_of(new) else { continue };
-            let window_start = new.check.created_at.as_millisecond() - number_limit::window_millis(limit);
-            let width = |limit: NumberLimit| (limit.max_checks, limit.window_seconds);
             match limits.entry(key) {
-                Entry::Vacant(entry) => drop(entry.insert((limit, window_start))),
-                Entry::Occupied(mut entry) => {
-                    are_distinct = false;
-                    if width(limit) > width(entry.get().0) {
-                        entry.insert((limit, window_start));
-                    }
-                }
+                Entry::Vacant(entry) => drop(entry.insert((limit, new.check.created_at.as_millisecond()))),
+                Entry::Occupied(_) => are_distinct = false,
             }
         }
         LimitedNumbers { limits, are_distinct }
     }
 
-    /// Serialises batches that count the same number. Locks in ascending order, so that batches cannot deadlock. Two
-    /// numbers may share a lock, which is harmless.
+    /// Counts a check of each number, in the order of the keys, so that batches cannot deadlock. A number over its
+    /// limit violates the `not null` of `max_checks`, see [`BatchError::NumberLimitReached`].
+    fn count(&self) -> BatchStatement<'static> {
+        let statement = BatchStatement::new(
+            "insert into number_limits as held
+                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
+             select new.*, int8send(last_at)
+               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[])
+                    as new (number_hash, project_id, product, max_checks, last_at, expires_at)
+             on conflict (number_hash, project_id, product) do update
+                set max_checks = case when length(held.recent) >= 8 * excluded.max_checks
+                                       and substring(held.recent, length(held.recent) + 1 - 8 * excluded.max_checks, 8)
+                                           > int8send(2 * excluded.last_at - excluded.expires_at)
+                                      then null else excluded.max_checks end,
+                    last_at = greatest(held.last_at, excluded.last_at), expires_at = excluded.expires_at,
+                    recent = substring(held.recent || int8send(greatest(held.last_at, excluded.last_at)),
+                                       greatest(1, length(held.recent) + 9 - 8 * excluded.max_checks))",
+        );
+        self.bind(statement)
+    }
+
+    /// Locks the rows of the numbers, in the order of the keys, and returns their times.
     fn lock(&self) -> BatchStatement<'static> {
-        let mut locks: Vec<i64> = self.limits.keys().map(|(number, project, _)| lock_key(number, *project)).collect();
-        locks.sort_unstable();
-        locks.dedup();
-        BatchStatement::new("select count(pg_advisory_xact_lock(number)) from unnest($1::bigint[]) as number")
-            .with(locks)
+        let statement = BatchStatement::new(
+            "insert into number_limits as held
+                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
+             select new.*, ''
+               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[])
+                    as new (number_hash, project_id, product, max_checks, last_at, expires_at)
+             on conflict (number_hash, project_id, product) do update set expires_at = excluded.expires_at
+             returning number_hash, project_id, product, recent",
+        );
+        self.bind(statement)
     }
 
-    /// Selects the creation times of each number's checks within the window, ascending.
-    fn select_recent_checks(&self) -> BatchStatement<'static> {
-        self.bind(BatchStatement::new(
-            "select requested.index, held.created_at
-               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[]) with ordinality
-                      as requested (number_hash, project_id, product, since, most, index)
-                    cross join lateral
-                      (select created_at from checks
-                        where number_hash = requested.number_hash and project_id = requested.project_id
-                          and created_at > requested.since and product = requested.product
-                        order by created_at desc limit requested.most) held
-              order by requested.index, held.created_at",
-        ))
-    }
-
-    /// Adds the arrays of numbers, projects, products, window starts and limits.
+    /// Adds the arrays of numbers, projects, products, limits, creation times and ends of windows.
     fn bind<'a>(&self, statement: BatchStatement<'a>) -> BatchStatement<'a> {
+        let max_checks = |limit: NumberLimit| i32::try_from(limit.max_checks).unwrap_or(i32::MAX / 8);
         statement
             .column(self.limits.keys(), |(number, ..)| number.to_vec())
             .column(self.limits.keys(), |(_, project, _)| *project)
             .column(self.limits.keys(), |(.., product)| *product)
-            .column(self.limits.values(), |(_, window_start)| *window_start)
-            .column(self.limits.values(), |(limit, _)| i64::from(limit.max_checks))
+            .column(self.limits.values(), |(limit, _)| max_checks(*limit))
+            .column(self.limits.values(), |(_, at)| *at)
+            .column(self.limits.values(), |(limit, at)| at + number_limit::window_millis(*limit))
     }
 }
 
-fn lock_key(number: &[u8; 32], project: Uuid) -> i64 {
-    let eight = |bytes: &[u8]| bytes.iter().take(8).fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
-    // The last eight bytes of an id are random.
-    (eight(number) ^ eight(&project.as_bytes()[8..])).cast_signed()
-}
+/// Creation times of a number, ascending.
+type Times = BTreeMap<LimitKey, Vec<i64>>;
 
-/// Applies the limits in the order of the batch, and stores the responses.
+/// Applies the limits in the order of the batch, and stores the responses. Returns the changed creation times, too.
 async fn apply_limits(
     batch: &[&InsertCheck],
     numbers: &LimitedNumbers,
     responses: &[&IdempotentResponse],
     tx: &mut PipelinedTransaction<'_>,
-) -> Result<Vec<CreateCheckOutcome>, BatchError> {
-    let rows = tx.run(&[numbers.lock(), store_responses(responses), numbers.select_recent_checks()]).await?;
-    let [_, stored, recent] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
+) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
+    let rows = tx.run(&[numbers.lock(), store_responses(responses)]).await?;
+    let [locked, stored] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
     // A request outlived its lease. Splitting the batch isolates it.
     if stored.len() < responses.len() {
         return Err(BatchError::Rows(claim_lost_error()));
     }
-    let keys: Vec<&LimitKey> = numbers.limits.keys().collect();
-    let mut instants = HashMap::<LimitKey, Vec<i64>>::new();
-    for row in recent {
-        let index = usize::try_from(row.try_get::<_, i64>(0)? - 1).ok();
-        if let Some(key) = index.and_then(|index| keys.get(index)) {
-            instants.entry(**key).or_default().push(row.try_get(1)?);
-        }
+    let mut known = HashMap::<(Vec<u8>, Uuid, String), Vec<i64>>::new();
+    for row in locked {
+        let recent: Vec<u8> = row.try_get(3)?;
+        let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time)).collect();
+        known.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?), times);
     }
+    let mut changed = Times::new();
     let admit = |new: &&InsertCheck| {
         let Some((key, limit)) = limit_of(new) else { return CreateCheckOutcome::Created };
-        let instants = instants.entry(key).or_default();
         let at = new.check.created_at;
-        if let Some(retry_at) = number_limit::blocked_until(limit, instants).filter(|retry_at| at < *retry_at) {
+        let times = known.entry((key.0.to_vec(), key.1, key.2.to_owned())).or_default();
+        let since = at.as_millisecond() - number_limit::window_millis(limit);
+        let counted = &times[times.partition_point(|time| *time <= since)..];
+        if let Some(retry_at) = number_limit::blocked_until(limit, counted).filter(|retry_at| at < *retry_at) {
             return CreateCheckOutcome::TooManyChecks { retry_at };
         }
-        *instants = number_limit::with_create(limit, instants, at);
+        *times = number_limit::with_create(limit, counted, at);
+        changed.insert(key, times.clone());
         CreateCheckOutcome::Created
     };
-    Ok(batch.iter().map(admit).collect())
+    let outcomes = batch.iter().map(admit).collect();
+    Ok((outcomes, changed))
 }
 
-/// Inserts checks with their deadlines, redirect sessions and counters. With `limits`, inserts nothing if a number is
-/// over its limit, and the last statement returns a row otherwise.
-///
-/// Either all checks are inserted or none, so the later statements look for the first one.
-fn insert_statements<'a>(
-    mut new: Vec<&'a InsertCheck>,
-    limits: Option<&LimitedNumbers>,
-    slot: i16,
-) -> Result<Vec<BatchStatement<'a>>, BatchError> {
+/// Stores the creation times of locked numbers.
+fn store_times(times: &Times) -> BatchStatement<'static> {
+    let to_bytes = |times: &Vec<i64>| times.iter().flat_map(|time| time.to_be_bytes()).collect::<Vec<u8>>();
+    BatchStatement::new(
+        "update number_limits held set recent = new.recent, last_at = greatest(held.last_at, new.last_at)
+           from unnest($1::bytea[], $2::uuid[], $3::text[], $4::bytea[], $5::bigint[])
+                as new (number_hash, project_id, product, recent, last_at)
+          where held.number_hash = new.number_hash and held.project_id = new.project_id
+            and held.product = new.product and held.number_hash = any($1)",
+    )
+    .column(times.keys(), |(number, ..)| number.to_vec())
+    .column(times.keys(), |(_, project, _)| *project)
+    .column(times.keys(), |(.., product)| *product)
+    .column(times.values(), to_bytes)
+    .column(times.values(), |times| times.last().copied())
+}
+
+/// Inserts checks with their deadlines, redirect sessions and counters.
+fn insert_statements(mut new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Vec<BatchStatement<'_>>, BatchError> {
     new.sort_unstable_by_key(|new| new.check.id);
-    let Some(first) = new.first().map(|new| new.check.id.0) else { return Ok(Vec::new()) };
-    let mut statements = Vec::new();
-    statements.extend(limits.map(LimitedNumbers::lock));
-    statements.push(insert_checks(&new, limits));
+    let mut statements = vec![insert_checks(&new)];
     let open: Vec<_> = new.iter().filter(|new| new.expectation.is_some()).collect();
     if !open.is_empty() {
-        let insert = "insert into deadlines (due_at, check_id)
-                      select * from unnest($1::bigint[], $2::uuid[]) where exists (select from checks where id = $3)";
+        let insert = "insert into deadlines (due_at, check_id, bucket)
+                      select * from unnest($1::bigint[], $2::uuid[], $3::smallint[])";
         statements.push(
             BatchStatement::new(insert)
                 .column(&open, |new| new.check.expires_at.as_millisecond())
                 .column(&open, |new| new.check.id.0)
-                .with(first),
+                .column(&open, |new| new.check.id.bucket().number()),
         );
     }
-    let silent: Vec<_> = new.iter().filter_map(|new| Some((new.check.id.0, new.silent_input()?))).collect();
+    let silent: Vec<_> = new.iter().filter_map(|new| Some((new.check.id, new.silent_input()?))).collect();
     if !silent.is_empty() {
-        let insert = "insert into redirect_sessions (check_id, input, wrong_codes)
-                      select new.*, 0 from unnest($1::uuid[], $2::bytea[]) as new
-                       where exists (select from checks where id = $3)";
+        let insert = "insert into redirect_sessions (check_id, input, bucket, wrong_codes)
+                      select new.*, 0 from unnest($1::uuid[], $2::bytea[], $3::smallint[]) as new";
         statements.push(
             BatchStatement::new(insert)
-                .column(&silent, |(check, _)| *check)
+                .column(&silent, |(check, _)| check.0)
                 .column(&silent, |(_, input)| &input.0[..])
-                .with(first),
+                .column(&silent, |(check, _)| check.bucket().number()),
         );
     }
     let counts: Vec<_> = new.iter().map(|new| new.usage()).collect();
-    statements.extend(update_counters(&counts, slot, limits.map(|_| first))?);
-    if limits.is_some() {
-        statements.push(BatchStatement::new("select 1 from checks where id = $1").with(first));
-    }
+    statements.extend(update_counters(&counts, slot)?);
     Ok(statements)
 }
 
-macro_rules! insert_checks_sql {
-    () => {
+fn insert_checks<'a>(new: &[&'a InsertCheck]) -> BatchStatement<'a> {
+    BatchStatement::new(
         "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
-                             code_hash, redirect_url, swap_covered, swap_within)
+                             code_hash, redirect_url, swap_covered, swap_within, bucket)
          select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
                               $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::bytea[],
                               $14::text[], $15::text[], $16::bytea[], $17::bytea[], $18::bytea[], $19::bigint[],
-                              $20::bigint[])"
-    };
-}
-
-/// With `limits`, the numbers must be distinct.
-fn insert_checks<'a>(new: &[&'a InsertCheck], limits: Option<&LimitedNumbers>) -> BatchStatement<'a> {
-    let sql = match limits {
-        None => insert_checks_sql!(),
-        Some(_) => concat!(
-            insert_checks_sql!(),
-            " where not exists
-                (select from unnest($21::bytea[], $22::uuid[], $23::text[], $24::bigint[], $25::bigint[])
-                          as requested (number_hash, project_id, product, since, most)
-                  where most <= (select count(*) from
-                                   (select from checks held
-                                     where held.number_hash = requested.number_hash
-                                       and held.project_id = requested.project_id
-                                       and held.created_at > requested.since and held.product = requested.product
-                                     limit requested.most) counted))"
-        ),
-    };
-    let statement = BatchStatement::new(sql)
-        .column(new, |new| new.check.id.0)
-        .column(new, |new| new.check.project.0)
-        .column(new, |new| new.check.created_at.as_millisecond())
-        .column(new, |new| new.check.expires_at.as_millisecond())
-        .column(new, |new| new.concluded_at().map(Timestamp::as_millisecond))
-        .column(new, |new| new.check.product.as_str())
-        .column(new, |new| new.check.mode.as_str())
-        .column(new, |new| new.check.status().as_str())
-        .column(new, |new| new.matched())
-        .column(new, |new| new.error_code())
-        .column(new, |new| new.check.network.as_ref().map(NetworkId::as_str))
-        .column(new, |new| new.expected_sms().map(|(receiver, _)| receiver.as_str()))
-        .column(new, |new| new.check.claimed.as_ref().map(|claimed| &claimed.hash.0[..]))
-        .column(new, |new| new.check.claimed.map(|claimed| claimed.tail.to_string()))
-        .column(new, |new| new.check.reference.as_ref().map(Reference::as_str))
-        .column(new, |new| new.check.callback_url.as_ref().map(|url| &url.0[..]))
-        .column(new, |new| new.expected_sms().map(|(_, code)| &code.0[..]))
-        .column(new, |new| new.check.redirect_url.as_ref().map(|url| &url.0[..]))
-        .column(new, |new| new.sim_swap().map(|swap| i64::from(swap.covered_minutes)))
-        .column(new, |new| new.sim_swap().and_then(|swap| swap.changed_within_minutes).map(i64::from));
-    match limits {
-        None => statement,
-        Some(limits) => limits.bind(statement),
-    }
+                              $20::bigint[], $21::smallint[])",
+    )
+    .column(new, |new| new.check.id.0)
+    .column(new, |new| new.check.project.0)
+    .column(new, |new| new.check.created_at.as_millisecond())
+    .column(new, |new| new.check.expires_at.as_millisecond())
+    .column(new, |new| new.concluded_at().map(Timestamp::as_millisecond))
+    .column(new, |new| new.check.product.as_str())
+    .column(new, |new| new.check.mode.as_str())
+    .column(new, |new| new.check.status().as_str())
+    .column(new, |new| new.matched())
+    .column(new, |new| new.error_code())
+    .column(new, |new| new.check.network.as_ref().map(NetworkId::as_str))
+    .column(new, |new| new.expected_sms().map(|(receiver, _)| receiver.as_str()))
+    .column(new, |new| new.check.claimed.as_ref().map(|claimed| &claimed.hash.0[..]))
+    .column(new, |new| new.check.claimed.map(|claimed| claimed.tail.to_string()))
+    .column(new, |new| new.check.reference.as_ref().map(Reference::as_str))
+    .column(new, |new| new.check.callback_url.as_ref().map(|url| &url.0[..]))
+    .column(new, |new| new.expected_sms().map(|(_, code)| &code.0[..]))
+    .column(new, |new| new.check.redirect_url.as_ref().map(|url| &url.0[..]))
+    .column(new, |new| new.sim_swap().map(|swap| i64::from(swap.covered_minutes)))
+    .column(new, |new| new.sim_swap().and_then(|swap| swap.changed_within_minutes).map(i64::from))
+    .column(new, |new| new.check.id.bucket().number())
 }

@@ -22,6 +22,7 @@ mod checks;
 mod claims;
 mod connect;
 mod create;
+mod distribute;
 mod redirects;
 mod schema;
 mod settle;
@@ -48,10 +49,14 @@ use crate::{
     url::PostgresAddress,
 };
 use batch_queue::{BatchQueue, BatchedOperation};
-use connect::{CONNECT_TIMEOUT, ChangeListener, PostgresConnector, STATEMENT_TIMEOUT, pool_error, store_error};
+use connect::{CONNECT_TIMEOUT, ChangeListener, PostgresConnector, STATEMENT_TIMEOUT, pool_error};
 use transaction::PostgresTx;
 
+pub(crate) use connect::store_error;
+pub use distribute::{DistributionProgress, DistributionState, ShardBalance};
+pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state};
 pub(crate) use schema::{migrate, schema_state};
+pub(crate) use transaction::to_row;
 
 /// Limit of waiting for a connection of a pool.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -63,6 +68,7 @@ const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration:
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
+    connector: PostgresConnector,
     pool: Pool,
     reserved_writer: Pool,
     reserved_reader: Pool,
@@ -106,6 +112,7 @@ impl Postgres {
                 claim: BatchQueue::start(&batcher),
             },
             listener: ChangeListener::start(connector.clone()),
+            connector,
         })
     }
 }
@@ -113,6 +120,11 @@ impl Postgres {
 /// Reads the root certificates. Does not connect.
 pub(crate) fn check_files(address: &PostgresAddress) -> Result<(), StoreError> {
     PostgresConnector::new(address).map(drop)
+}
+
+/// Opens a connection without a statement timeout.
+pub(crate) async fn connect_for_migrations(address: &PostgresAddress) -> Result<tokio_postgres::Client, StoreError> {
+    Ok(PostgresConnector::for_migrations(address)?.connect().await?.0)
 }
 
 /// Builds a pool that connects on demand.
@@ -238,7 +250,19 @@ impl Database for Postgres {
            from pg_database database where datname = current_database()",
     );
 
-    const SKIP_LOCKED_SQL: &'static str = "for no key update skip locked";
+    const CREATE_PARTITIONS_SQL: Option<&'static str> = Some("select create_check_partitions($1, $2)");
+
+    const DROP_PARTITIONS_SQL: Option<&'static str> = Some("select drop_check_partitions($1)");
+
+    const DELETE_NUMBER_LIMITS_SQL: Option<&'static str> = Some("delete from number_limits where number_hash = $1");
+
+    const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str> = Some(
+        "delete from number_limits where (number_hash, project_id, product) in
+           (select number_hash, project_id, product from number_limits where expires_at < $1
+             order by expires_at, number_hash, project_id, product limit 1000)
+           and expires_at < $1
+         returning 1",
+    );
 
     const READ_TIME_SQL: &'static str = "select latest_at, floor(extract(epoch from clock_timestamp()) * 1000)::bigint
            from database_state where id = 1";
@@ -265,6 +289,15 @@ impl Database for Postgres {
 
     async fn search<T: Send + 'static>(&self, permit: SearchPermit, work: impl Work<T>) -> Result<T, StoreError> {
         read_with_deadline(&self.searches, self.search_timeout, permit, work).await
+    }
+
+    fn same_bucket(left: &str, right: &str) -> String {
+        format!(" and {left}.bucket = {right}.bucket")
+    }
+
+    /// Citus does not lock rows of several shards.
+    fn skip_locked_sql(&self) -> &'static str {
+        if self.connector.is_distributed() { "" } else { "for no key update skip locked" }
     }
 
     fn change_notification(&self) -> &Arc<Notify> {

@@ -2,7 +2,6 @@
 
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::BeginRedirect;
-use uuid::Uuid;
 
 use super::{
     BatchQueues,
@@ -61,7 +60,7 @@ impl BatchedOperation for RedirectOperation {
         let mut statements = Vec::new();
         if !changed.is_empty() {
             statements.push(mark_pending(&changed));
-            statements.extend(update_counters(&counts, tx.slot(), None)?);
+            statements.extend(update_counters(&counts, tx.slot())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -81,32 +80,35 @@ fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
 fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
     BatchStatement::new(
         "update checks set status = status
-           from unnest($1::uuid[]) as requested (id)
-          where checks.id = requested.id and status in ('ACCEPTED', 'PENDING')
+           from unnest($1::uuid[], $2::smallint[]) as requested (id, bucket)
+          where checks.id = requested.id and checks.bucket = requested.bucket and checks.bucket = any($2)
+            and checks.id between $3 and $4 and status in ('ACCEPTED', 'PENDING')
          returning checks.id, project_id, product, created_at, status, network_id",
     )
-    .column(redirects, |redirect| redirect.check.0)
+    .ids(&redirects.iter().map(|redirect| redirect.check).collect::<Vec<_>>())
 }
 
 /// Selects checks with their redirect sessions by a valid state.
 fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static> {
     let states = operations.iter().filter_map(|operation| match operation {
-        RedirectOperation::ConsumeState { check, state_hash } => Some((check.0, state_hash.0.to_vec())),
+        RedirectOperation::ConsumeState { check, state_hash } => Some((*check, state_hash.0.to_vec())),
         RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => None,
     });
-    let (checks, states): (Vec<Uuid>, Vec<Vec<u8>>) = states.unzip();
+    let (checks, states): (Vec<CheckId>, Vec<Vec<u8>>) = states.unzip();
     BatchStatement::new(concat!(
         "select ",
         check_columns!(),
         ", ",
         redirect_session_columns!(),
         ", redirect_sessions.pending_redirect
-           from unnest($1::uuid[], $2::bytea[]) as requested (check_id, state_hash)
+           from unnest($1::uuid[], $2::smallint[], $5::bytea[]) as requested (check_id, bucket, state_hash)
                 join redirect_sessions on redirect_sessions.check_id = requested.check_id
+                                      and redirect_sessions.bucket = requested.bucket
                                       and redirect_sessions.state_hash = requested.state_hash
-                join checks on checks.id = redirect_sessions.check_id"
+                join checks on checks.id = redirect_sessions.check_id and checks.bucket = redirect_sessions.bucket
+          where checks.bucket = any($2) and checks.id between $3 and $4"
     ))
-    .with(checks)
+    .ids(&checks)
     .with(states)
 }
 
@@ -117,9 +119,9 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
         "update redirect_sessions held
             set state_hash = new.state_hash, pending_redirect = new.pending_redirect,
                 code_hash = coalesce(new.code_hash, held.code_hash), verdict = coalesce(new.verdict, held.verdict)
-           from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])
-                as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict)
-          where held.check_id = new.check_id
+           from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::smallint[])
+                as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict, bucket)
+          where held.check_id = new.check_id and held.bucket = new.bucket and held.bucket = any($7)
             and case when new.consumed_hash is null then held.code_hash is null
                      else held.state_hash = new.consumed_hash end
          returning held.check_id",
@@ -139,6 +141,7 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
         RedirectOperation::StoreVerdict { verdict, .. } => Some(&verdict.verdict.0[..]),
         _ => None,
     })
+    .column(operations, |operation| operation.check().bucket().number())
 }
 
 fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {
@@ -146,10 +149,11 @@ fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {
         "update checks
             set pending_at = coalesce(pending_at, greatest(new.at, created_at)), status = 'PENDING',
                 network_id = new.network_id
-           from unnest($1::uuid[], $2::bigint[], $3::text[]) as new (id, at, network_id)
-          where checks.id = new.id",
+           from unnest($1::uuid[], $2::smallint[], $5::bigint[], $6::text[]) as new (id, bucket, at, network_id)
+          where checks.id = new.id and checks.bucket = new.bucket and checks.bucket = any($2)
+            and checks.id between $3 and $4",
     )
-    .column(redirects, |redirect| redirect.check.0)
+    .ids(&redirects.iter().map(|redirect| redirect.check).collect::<Vec<_>>())
     .column(redirects, |redirect| redirect.at.as_millisecond())
     .column(redirects, |redirect| redirect.network.as_str())
 }

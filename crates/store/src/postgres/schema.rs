@@ -6,12 +6,12 @@ use tokio_postgres::Client;
 
 use super::connect::{PostgresConnector, store_error};
 use crate::{
-    migration::{self, AppliedMigration, MigrateError, Migration, POSTGRES, SchemaState},
+    migration::{self, AppliedMigration, AppliedSchema, MigrateError, Migration, POSTGRES, SchemaState},
     url::PostgresAddress,
 };
 
-/// Serialises migrations. The number is "ringtrue" in ASCII.
-const LOCK_SQL: &str = "select pg_advisory_lock(8244241983492748645)";
+/// Serialises migrations and distribution. The number is "ringtrue" in ASCII.
+pub(super) const LOCK_SQL: &str = "select pg_advisory_lock(8244241983492748645)";
 
 pub(crate) async fn schema_state(address: &PostgresAddress) -> Result<SchemaState, StoreError> {
     let (client, _) = PostgresConnector::new(address)?.connect().await?;
@@ -50,14 +50,22 @@ async fn apply(client: &mut Client, migration: &Migration, now: Timestamp) -> Re
     transaction.commit().await
 }
 
-async fn select_applied(client: &Client) -> Result<Vec<AppliedMigration>, tokio_postgres::Error> {
-    let has_table = client.query_one("select to_regclass('schema_migrations') is not null", &[]).await?;
-    if !has_table.try_get::<_, bool>(0)? {
-        return Ok(vec![]);
+async fn select_applied(client: &Client) -> Result<AppliedSchema, tokio_postgres::Error> {
+    let tables = "select to_regclass('schema_migrations') is not null, to_regclass('schema_compatibility') is not null";
+    let tables = client.query_one(tables, &[]).await?;
+    if !tables.try_get::<_, bool>(0)? {
+        return Ok(AppliedSchema::default());
     }
     let rows = client.query(migration::SELECT, &[]).await?;
     let to_applied = |row: &tokio_postgres::Row| {
         Ok(AppliedMigration { version: row.try_get(0)?, name: row.try_get(1)?, checksum: row.try_get(2)? })
     };
-    rows.iter().map(to_applied).collect()
+    let migrations = rows.iter().map(to_applied).collect::<Result<_, tokio_postgres::Error>>()?;
+    let oldest_version = if tables.try_get(1)? {
+        let row = client.query_opt(migration::SELECT_OLDEST_VERSION, &[]).await?;
+        row.map(|row| row.try_get(0)).transpose()?
+    } else {
+        None
+    };
+    Ok(AppliedSchema { migrations, oldest_version })
 }

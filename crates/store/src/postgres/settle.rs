@@ -40,6 +40,10 @@ impl BatchedOperation for AttemptSettlement {
     }
 }
 
+fn checks(settlements: &[&AttemptSettlement]) -> Vec<CheckId> {
+    settlements.iter().map(|settlement| settlement.check).collect()
+}
+
 /// Selects waiting callbacks by `due_at is not null`. With a condition on `state`, a plan made while few were waiting
 /// would use the partial index.
 fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
@@ -48,13 +52,14 @@ fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'stati
     };
     BatchStatement::new(
         "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
-           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])
-                as new (check_id, attempt, state, failed_attempts, due_at)
-          where callbacks.check_id = new.check_id and callbacks.due_at is not null
+           from unnest($1::uuid[], $2::smallint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[])
+                as new (check_id, bucket, attempt, state, failed_attempts, due_at)
+          where callbacks.check_id = new.check_id and callbacks.bucket = new.bucket and callbacks.bucket = any($2)
+            and callbacks.check_id between $3 and $4 and callbacks.due_at is not null
             and callbacks.failed_attempts = new.attempt - 1
          returning callbacks.check_id",
     )
-    .column(settlements, |settlement| settlement.check.0)
+    .ids(&checks(settlements))
     .column(settlements, |settlement| i64::from(settlement.attempt))
     .column(settlements, |settlement| after(settlement).0)
     .column(settlements, |settlement| after(settlement).1)
@@ -63,8 +68,9 @@ fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'stati
 
 fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
-         select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::bytea[])",
+        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange, bucket)
+         select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::bytea[],
+                              $8::smallint[])",
     )
     .column(settlements, |settlement| settlement.check.0)
     .column(settlements, |settlement| i64::from(settlement.attempt))
@@ -73,13 +79,17 @@ fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<
     .column(settlements, |settlement| settlement.log.status.map(i32::from))
     .column(settlements, |settlement| settlement.log.failure.as_deref())
     .column(settlements, |settlement| settlement.log.exchange.as_ref().map(|exchange| &exchange.0[..]))
+    .column(settlements, |settlement| settlement.check.bucket().number())
 }
 
 fn delete_oldest_attempts(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
     BatchStatement::new(
-        "delete from callback_attempts using unnest($1::uuid[], $2::bigint[]) as old (check_id, attempt)
-          where callback_attempts.check_id = old.check_id and callback_attempts.attempt <= old.attempt",
+        "delete from callback_attempts
+          using unnest($1::uuid[], $2::smallint[], $5::bigint[]) as old (check_id, bucket, attempt)
+          where callback_attempts.check_id = old.check_id and callback_attempts.bucket = old.bucket
+            and callback_attempts.bucket = any($2) and callback_attempts.check_id between $3 and $4
+            and callback_attempts.attempt <= old.attempt",
     )
-    .column(settlements, |settlement| settlement.check.0)
+    .ids(&checks(settlements))
     .column(settlements, |settlement| i64::from(settlement.attempt.saturating_sub(MAX_LOGGED_ATTEMPTS)))
 }

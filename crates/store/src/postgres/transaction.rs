@@ -75,7 +75,7 @@ impl<'c> PostgresTx<'c> {
     }
 }
 
-pub(super) fn to_row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+pub(crate) fn to_row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
     // `collect` into a `Result` would not preallocate.
     let mut values = Vec::with_capacity(row.len());
     for column in 0..row.len() {

@@ -4,7 +4,11 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
+use ringtrue_domain::{
+    audit::AuditEvent,
+    lifecycle::CheckId,
+    tenancy::{Mode, ProjectId},
+};
 use ringtrue_engine::ports::{
     AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, IdempotentResponse, LeasedCallback,
     MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup,
@@ -26,11 +30,11 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         limit: u32,
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
-        let skip = skip.to_vec();
+        let (skip, skip_locked) = (skip.to_vec(), self.database.skip_locked_sql());
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    lease_due(tx, D::SKIP_LOCKED_SQL, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
+                    lease_due(tx, skip_locked, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
                 })
             })
             .await
@@ -46,13 +50,16 @@ impl<D: Database> CallbackStore for SqlStore<D> {
     }
 
     async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError> {
-        let update = "update callbacks set state = 'given_up', due_at = null where check_id in
-                        (select check_id from callbacks where state = 'waiting'
-                            and (due_at < $1 or exists (select 1 from checks
-                                  where checks.id = callbacks.check_id and checks.expires_at < $1))
-                          order by due_at, check_id limit $2)
-                        and state = 'waiting'
-                      returning 1";
+        let update = format!(
+            "update callbacks set state = 'given_up', due_at = null where check_id in
+               (select check_id from callbacks where state = 'waiting'
+                   and (due_at < $1 or exists (select 1 from checks
+                         where checks.id = callbacks.check_id {} and checks.expires_at < $1))
+                 order by due_at, check_id limit $2)
+               and state = 'waiting'
+             returning 1",
+            D::same_bucket("checks", "callbacks")
+        );
         Ok(self.write(update, values![due_before, i64::from(limit)]).await?.len() as u64)
     }
 
@@ -164,8 +171,19 @@ async fn lease_due(
         );
         let mut values = values![lease_until, now].to_vec();
         values.extend(ids.iter().map(|id| Value::from(*id)));
-        for row in tx.query(update.into(), &values).await? {
-            let callback = check_row_mapping::leased_callback_from_row(row)?;
+        let rows = tx.query(update.into(), &values).await?;
+        let select = format!("select id, mode from checks where id in ({})", placeholders(1, ids.len()));
+        let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+        let mut modes = HashMap::with_capacity(ids.len());
+        for row in tx.query(select.into(), &values).await? {
+            let mut row = row.reader("checks");
+            modes.insert(row.uuid("id")?, row.parsed("mode")?);
+        }
+        for row in rows {
+            // A missing check counts as sandbox, so that its callback is never signed as a live one.
+            let callback = check_row_mapping::leased_callback_from_row(row, |check| {
+                modes.get(&check.0).copied().unwrap_or(Mode::Sandbox)
+            })?;
             leased.insert(callback.check.0, callback);
         }
     }

@@ -9,6 +9,9 @@
 //! `CheckStore::list_checks`).
 //!
 //! Ids begin with the creation time: a span of time is a range of ids, and lists are sorted by id.
+//!
+//! Counters outlive checks. A list therefore starts at the retention boundary (`check_retention`), which the transaction
+//! reads: it shows and counts all checks that are retained, and no others.
 
 use std::collections::VecDeque;
 
@@ -75,24 +78,27 @@ impl CheckList {
     }
 
     async fn read_page(&self, tx: &mut dyn Tx, budget: &mut Budget) -> Result<Option<Page<AnyCheck>>, StoreError> {
+        let deleted_before = tx.number("select deleted_before from check_retention where id = 1", &[]).await?;
+        let span = self.filter.span.intersect(Span::since(deleted_before));
         if self.filter.is_covered_by_counters() {
-            return self.read_by_counters(tx, budget).await;
+            return self.read_by_counters(tx, span, budget).await;
         }
-        if !self.spend_budget(tx, budget, self.filter.span).await? {
+        if !self.spend_budget(tx, budget, span).await? {
             return Ok(None);
         }
-        self.scan(tx).await.map(Some)
+        self.scan(tx, span).await.map(Some)
     }
 
     async fn read_by_counters(
         &self,
         tx: &mut dyn Tx,
+        span: Span,
         budget: &mut Budget,
     ) -> Result<Option<Page<AnyCheck>>, StoreError> {
         let page = self.page;
         // Newest first: partial hour, hours, days, hours, partial hour.
         let (mut segments, mut total) = (VecDeque::new(), 0);
-        for part in self.filter.span.parts() {
+        for part in span.parts() {
             if !part.is_whole_hours && !self.spend_budget(tx, budget, part.span).await? {
                 return Ok(None);
             }
@@ -128,9 +134,9 @@ impl CheckList {
     }
 
     /// Tests every check of the span once: each statement continues where the previous one ended.
-    async fn scan(&self, tx: &mut dyn Tx) -> Result<Page<AnyCheck>, StoreError> {
+    async fn scan(&self, tx: &mut dyn Tx, span: Span) -> Result<Page<AnyCheck>, StoreError> {
         let page = self.page;
-        let (first, mut end) = (self.filter.span.first_id(), self.filter.span.end_id());
+        let (first, mut end) = (span.first_id(), span.end_id());
         let done = |items, total_items| Ok(Page { items, request: page, total_items });
         if page.offset() > 0 {
             let (condition, mut values) = self.id_range_condition(first, end)?;

@@ -18,8 +18,8 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     ports::{
         BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState,
-        CreateCheckOutcome, IdempotentResponse, MarkedPending, NewCallback, NewCheck, RedirectSessionRecord,
-        RedirectSessionStore, SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta,
+        CreateCheckOutcome, Expectation, IdempotentResponse, MarkedPending, NewCallback, NewCheck,
+        RedirectSessionRecord, RedirectSessionStore, SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta,
     },
     search_limit::SearchLimiter,
 };
@@ -39,6 +39,11 @@ impl<D: Database> CheckStore for SqlStore<D> {
         // Lists derive the hour of a check from its id.
         if id_millis(new.check.id.0) != Some(new.check.created_at.as_millisecond()) {
             return Err(StoreError::Refused("the id of a check must contain its creation time".to_owned()));
+        }
+        if let Expectation::Sms { code, .. } = &new.expectation
+            && code.bucket() != new.check.id.bucket()
+        {
+            return Err(StoreError::Refused("the id of a check must contain the bucket of its code".to_owned()));
         }
         if !matches!(new.check.state, Lifecycle::Open(OpenState::Accepted)) {
             return Err(StoreError::Refused("a new check must have the status ACCEPTED".to_owned()));
@@ -131,16 +136,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
     }
 
     async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
-        self.read_checks(
-            concat!(
-                "select ",
-                check_columns!(),
-                " from deadlines join checks on id = check_id where due_at <= $1
-                  order by due_at, check_id limit $2"
-            ),
-            values![now, i64::from(limit)],
-        )
-        .await
+        self.read_overdue_checks("", values![now, i64::from(limit)]).await
     }
 
     async fn overdue_checks_of_project(
@@ -150,17 +146,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError> {
-        self.read_checks(
-            concat!(
-                "select ",
-                check_columns!(),
-                " from deadlines join checks on id = check_id
-                  where due_at <= $1 and project_id = $2 and product = $3
-                  order by due_at, check_id limit $4"
-            ),
-            values![now, project, product.as_str(), i64::from(limit)],
-        )
-        .await
+        let values = values![now, i64::from(limit), project, product.as_str()];
+        self.read_overdue_checks("and project_id = $3 and product = $4", values).await
     }
 
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError> {
@@ -208,7 +195,18 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    async fn read_checks(&self, sql: &'static str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
+    /// The first two values are the time and the limit.
+    async fn read_overdue_checks(&self, condition: &str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
+        let sql = format!(
+            concat!(
+                "select ",
+                check_columns!(),
+                " from deadlines join checks on id = check_id {} where due_at <= $1 {}
+                  order by due_at, check_id limit $2"
+            ),
+            D::same_bucket("checks", "deadlines"),
+            condition
+        );
         self.read(sql, values).await?.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 }

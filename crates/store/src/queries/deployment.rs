@@ -10,15 +10,15 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, HeartbeatResult, HousekeepingStore, LastSeenDatabase,
-    NodeId, NodeStore, StoreError,
+    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult, HousekeepingStore,
+    LastSeenDatabase, NodeId, NodeStore, PublishedDemand, StoreError,
 };
 use tokio::time::timeout;
 
 use super::{PagedQuery, SqlStore, accounts, sessions};
 use crate::{
     driver::{Database, TransactionEnd, Tx},
-    migration::Migration,
+    migration::{self, Migration},
     row::{Row, Value, values},
     row_mapping::{self, audit_columns},
 };
@@ -152,19 +152,35 @@ fn missing_row_error() -> StoreError {
     StoreError::CorruptRow { table: "database_state", row: "1".to_owned(), problem: "the row is missing".to_owned() }
 }
 
-/// Makes a small write, which fails on a read-only or full database, and returns how many of the `known` migrations are
-/// applied. Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the
-/// expanded schema.
-async fn write_and_count_migrations(tx: &mut dyn Tx, known: &[Migration]) -> Result<Option<usize>, StoreError> {
-    let newest = known.last().map_or(0, |migration| migration.version);
+/// Makes a small write, which fails on a read-only or full database, and checks that this release can use the schema.
+/// Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the expanded schema.
+async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<(), StoreError> {
+    let newest = migration::newest_version(known);
     let row = tx
         .first(
             "update database_state set latest_at = latest_at where id = 1
-             returning (select count(*) from schema_migrations where version <= $1)",
+             returning (select count(*) from schema_migrations where version <= $1),
+                       (select oldest_version from schema_compatibility where id = 1)",
             values![newest],
         )
         .await?;
-    Ok(row.map(Row::into_int).transpose()?.and_then(|count| usize::try_from(count).ok()))
+    let mut row = row.ok_or_else(missing_row_error)?.reader("schema_migrations");
+    let applied = row.int("count")?;
+    if usize::try_from(applied).ok() != Some(known.len()) {
+        return Err(StoreError::Refused(format!(
+            "the database has {applied} of the {} migrations of this release; run `ringtrue migrate`, or check the \
+             store URL",
+            known.len()
+        )));
+    }
+    if row.int_or_null("oldest_version")?.is_some_and(|oldest| oldest > newest) {
+        return Err(StoreError::Refused(
+            "the database was migrated by a newer release of Ringtrue, beside which this one cannot run: replace this \
+             server"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -198,6 +214,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
                     )
                     .await?;
                     tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
+                    tx.run("delete from node_demand where published_at < $1", values![dead_before]).await?;
                     let rows = tx.run("select id from nodes order by id", &[]).await?;
                     let id = |row: Row| row.reader("nodes").uuid("id").map(NodeId);
                     let nodes = rows.into_iter().map(id).collect::<Result<_, _>>()?;
@@ -264,14 +281,12 @@ impl<D: Database> NodeStore for SqlStore<D> {
         node: NodeId,
         demand: String,
         now: Timestamp,
-        stale_before: Timestamp,
-    ) -> Result<Vec<(NodeId, String)>, StoreError> {
+    ) -> Result<Vec<PublishedDemand>, StoreError> {
         self.database
             .transact_reserved(move |tx| {
                 let demand = demand.clone();
                 Box::pin(async move {
-                    // Serialises nodes, as with heartbeats.
-                    tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
+                    // Writes one row, its own, so it neither waits for other nodes nor deadlocks with them.
                     tx.run(
                         "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
                          on conflict (node_id) do update
@@ -279,11 +294,14 @@ impl<D: Database> NodeStore for SqlStore<D> {
                         values![node, now, demand],
                     )
                     .await?;
-                    tx.run("delete from node_demand where published_at < $1", values![stale_before]).await?;
-                    let select = "select node_id, demand from node_demand where node_id <> $1";
+                    let select = "select node_id, published_at, demand from node_demand where node_id <> $1";
                     let published = |row: Row| {
                         let mut row = row.reader("node_demand");
-                        Ok((NodeId(row.uuid("node_id")?), row.text("demand")?))
+                        Ok(PublishedDemand {
+                            node: NodeId(row.uuid("node_id")?),
+                            published_at: row.instant("published_at")?,
+                            demand: row.text("demand")?,
+                        })
                     };
                     let rows = tx.run(select, values![node]).await?;
                     rows.into_iter().map(published).collect::<Result<_, StoreError>>().map(TransactionEnd::Commit)
@@ -292,12 +310,18 @@ impl<D: Database> NodeStore for SqlStore<D> {
             .await
     }
 
+    async fn count_live_nodes(&self, seen_since: Timestamp) -> Result<u64, StoreError> {
+        let row = self.read_first("select count(*) from nodes where seen_at >= $1", values![seen_since]).await?;
+        row.map_or(Ok(0), Row::into_int).map(i64::unsigned_abs)
+    }
+
     async fn deregister_node(&self, node: NodeId) -> Result<(), StoreError> {
         self.database
             .transact_reserved(move |tx| {
                 Box::pin(async move {
                     tx.run("delete from nodes where id = $1", values![node]).await?;
                     tx.run("delete from node_demand where node_id = $1", values![node]).await?;
+                    tx.run("delete from leases where holder_id = $1", values![node]).await?;
                     Ok(TransactionEnd::Commit(()))
                 })
             })
@@ -310,20 +334,24 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
         let write = self.database.transact_reserved(|tx| {
             Box::pin(async move {
-                let applied = write_and_count_migrations(tx, D::MIGRATIONS).await?;
-                if applied != Some(D::MIGRATIONS.len()) {
-                    return Err(StoreError::Refused(format!(
-                        "the database has {} of the {} migrations of this release; run `ringtrue migrate`, or check the \
-                         store URL",
-                        applied.unwrap_or(0),
-                        D::MIGRATIONS.len()
-                    )));
-                }
+                write_and_check_schema(tx, D::MIGRATIONS).await?;
                 Ok(TransactionEnd::Commit(()))
             })
         });
         let late = |_| StoreError::Unavailable("write probe timed out after 2 s".to_owned());
         timeout(PING_TIMEOUT, write).await.map_err(late)?
+    }
+
+    async fn create_partitions(&self, from: Timestamp, until: Timestamp) -> Result<u64, StoreError> {
+        let Some(sql) = D::CREATE_PARTITIONS_SQL else { return Ok(0) };
+        let create = self.database.transact(move |tx| {
+            Box::pin(async move {
+                // One node at a time.
+                tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
+                tx.number(sql, values![from, until]).await.map(TransactionEnd::Commit)
+            })
+        });
+        Ok(create.await?.unsigned_abs())
     }
 
     async fn delete_audit_events_before(&self, before: Timestamp) -> Result<u64, StoreError> {
@@ -333,12 +361,19 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
         Ok(self.write(delete, values![before]).await?.len() as u64)
     }
 
+    async fn delete_old_checks(&self, before: Timestamp, max_duration: Duration) -> Result<DeletedChecks, StoreError> {
+        self.delete_checks_before(before, max_duration).await
+    }
+
     async fn delete_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
                     let mut deleted = 0;
                     for sql in DELETE_EXPIRED {
+                        deleted += tx.run(sql, values![now]).await?.len();
+                    }
+                    if let Some(sql) = D::DELETE_EXPIRED_NUMBER_LIMITS_SQL {
                         deleted += tx.run(sql, values![now]).await?.len();
                     }
                     deleted += accounts::delete_expired(tx, now).await?;
@@ -351,7 +386,12 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
 }
 
 /// Deletes of expired rows. Each deletes a limited number.
-const DELETE_EXPIRED: [&str; 4] = [
+const DELETE_EXPIRED: [&str; 5] = [
+    // Connectors delete theirs first, and count those with missing parts.
+    "delete from concatenated_sms where sms_key in
+       (select sms_key from concatenated_sms where expires_at <= $1 - cast(3600000 as bigint)
+         order by expires_at, sms_key limit 1000)
+     returning 1",
     "delete from revocations where token_id in
        (select token_id from revocations where expires_at < $1 order by expires_at, token_id limit 1000)
      returning 1",

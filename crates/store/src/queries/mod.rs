@@ -14,10 +14,14 @@ mod checks;
 mod control_plane;
 mod deployment;
 pub(crate) mod idempotency;
+mod leases;
 mod members;
 pub(crate) mod privacy;
 mod requests;
+mod retention;
+mod sandbox;
 mod sessions;
+mod sms_parts;
 mod tenants;
 pub(crate) mod usage;
 

@@ -1,5 +1,7 @@
 //! Erasure of personal data.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
@@ -8,7 +10,7 @@ use uuid::Uuid;
 
 use super::{SqlStore, deployment::insert_audit_event, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, Sql, TransactionEnd, Tx},
     row::{Row, Value, values},
 };
 
@@ -19,6 +21,9 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
+                    if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
+                        tx.run(delete, values![number]).await?;
+                    }
                     // First, so that checks that conclude concurrently are erased later.
                     tx.run(
                         "insert into erasures (check_id)
@@ -35,7 +40,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                             values![number],
                         )
                         .await?;
-                    let erased = ErasureCounts { deferred, ..erase(tx, ended, WaitingCallbackPolicy::Keep).await? };
+                    let erased =
+                        ErasureCounts { deferred, ..erase::<D>(tx, ended, WaitingCallbackPolicy::Keep).await? };
                     event.changes = erased.audit_details();
                     insert_audit_event(tx, &event).await?;
                     Ok(TransactionEnd::Commit(erased))
@@ -45,7 +51,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
     }
 
     async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError> {
-        self.erase_selected(SELECT_ERASABLE, values![i64::from(limit)], WaitingCallbackPolicy::Keep).await
+        self.erase_selected(select_erasable::<D>(), values![i64::from(limit)], WaitingCallbackPolicy::Keep).await
     }
 
     async fn erase_discovered_numbers(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError> {
@@ -68,16 +74,16 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
 impl<D: Database> SqlStore<D> {
     async fn erase_selected(
         &self,
-        select: &'static str,
+        select: impl Into<Sql>,
         values: &[Value],
         waiting: WaitingCallbackPolicy,
     ) -> Result<ErasureCounts, StoreError> {
-        let values = values.to_vec();
+        let (select, values) = (select.into(), values.to_vec());
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    let ended = tx.run(select, &values).await?;
-                    erase(tx, ended, waiting).await.map(TransactionEnd::Commit)
+                    let ended = tx.query(select, &values).await?;
+                    erase::<D>(tx, ended, waiting).await.map(TransactionEnd::Commit)
                 })
             })
             .await
@@ -86,11 +92,16 @@ impl<D: Database> SqlStore<D> {
 
 /// Selects the checks with a pending erasure of which something can be erased. The order makes the planner scan the
 /// short table `erasures` instead of `checks`.
-pub(crate) const SELECT_ERASABLE: &str = "select id from erasures join checks on id = check_id
-      where concluded_at is not null
-        and (number_hash is not null
-             or not exists (select 1 from callbacks where callbacks.check_id = id and state = 'waiting'))
-      order by check_id limit $1";
+pub(crate) fn select_erasable<D: Database>() -> String {
+    format!(
+        "select id from erasures join checks on id = check_id
+          where concluded_at is not null
+            and (number_hash is not null
+                 or not exists (select 1 from callbacks where callbacks.check_id = id {} and state = 'waiting'))
+          order by check_id limit $1",
+        D::same_bucket("callbacks", "checks")
+    )
+}
 
 /// The open checks of a number with a pending erasure.
 async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
@@ -120,13 +131,19 @@ enum WaitingCallbackPolicy {
 }
 
 /// Erases the personal data of concluded checks.
-async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, waiting: WaitingCallbackPolicy) -> Result<ErasureCounts, StoreError> {
+async fn erase<D: Database>(
+    tx: &mut dyn Tx,
+    checks: Vec<Row>,
+    waiting: WaitingCallbackPolicy,
+) -> Result<ErasureCounts, StoreError> {
     // SQL conditions: the check has a waiting callback; the callback can be erased.
+    let same_bucket = D::same_bucket("callbacks", "checks");
     let (is_waiting, is_erasable) = match waiting {
-        WaitingCallbackPolicy::GiveUp => ("1 = 0", "1 = 1"),
-        WaitingCallbackPolicy::Keep => {
-            ("exists (select 1 from callbacks where check_id = checks.id and state = 'waiting')", "state <> 'waiting'")
-        }
+        WaitingCallbackPolicy::GiveUp => ("1 = 0".to_owned(), "1 = 1"),
+        WaitingCallbackPolicy::Keep => (
+            format!("exists (select 1 from callbacks where check_id = checks.id {same_bucket} and state = 'waiting')"),
+            "state <> 'waiting'",
+        ),
     };
     let mut ids = checks.into_iter().map(|row| row.reader("checks").uuid("id")).collect::<Result<Vec<Uuid>, _>>()?;
     ids.sort_unstable();
@@ -168,8 +185,10 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, waiting: WaitingCallbackPolicy
                 "delete from callback_attempts
                   where check_id in ({placeholders})
                     and not exists (select 1 from callbacks
-                                     where callbacks.check_id = callback_attempts.check_id and state = 'waiting')
-                 returning 1"
+                                     where callbacks.check_id = callback_attempts.check_id {same_bucket}
+                                       and state = 'waiting')
+                 returning 1",
+                same_bucket = D::same_bucket("callbacks", "callback_attempts")
             ),
             &values,
         )
@@ -183,19 +202,28 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, waiting: WaitingCallbackPolicy
             &values,
         )
         .await?;
-        // Deletes the erasures of which nothing is left. A callback may have been settled or resent since the first
-        // statement.
-        run(
-            format!(
-                "delete from erasures
-                  where check_id in ({placeholders})
-                    and not exists (select 1 from checks where id = erasures.check_id and number_tail is not null)
-                    and not exists (select 1 from callbacks
-                                     where callbacks.check_id = erasures.check_id and state = 'waiting')"
-            ),
-            &values,
-        )
-        .await?;
+        delete_completed_erasures(tx, ids).await?;
     }
     Ok(erased)
+}
+
+/// Deletes the erasures of which nothing is left. A callback may have been settled or resent in the meantime.
+async fn delete_completed_erasures(tx: &mut dyn Tx, ids: &[Uuid]) -> Result<(), StoreError> {
+    let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+    let all = placeholders(1, ids.len());
+    let mut incomplete = BTreeSet::new();
+    for select in [
+        format!("select id from checks where id in ({all}) and number_tail is not null"),
+        format!("select check_id from callbacks where check_id in ({all}) and state = 'waiting'"),
+    ] {
+        for row in tx.query(select.into(), &values).await? {
+            incomplete.insert(row.reader("checks").uuid("id")?);
+        }
+    }
+    let completed: Vec<Value> = ids.iter().filter(|id| !incomplete.contains(id)).map(|id| Value::from(*id)).collect();
+    if !completed.is_empty() {
+        let delete = format!("delete from erasures where check_id in ({})", placeholders(1, completed.len()));
+        tx.query(delete.into(), &completed).await?;
+    }
+    Ok(())
 }

@@ -115,7 +115,7 @@ pub(super) fn collect_rows(statement: &mut Statement<'_>, values: &[Value]) -> r
     Ok(rows)
 }
 
-fn to_value(value: ValueRef<'_>) -> Value {
+pub(crate) fn to_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
@@ -142,7 +142,7 @@ impl ToSql for Value {
 }
 
 /// Distinguishes temporary (`Unavailable`) from permanent (`Refused`) errors.
-pub(super) fn store_error(error: &rusqlite::Error) -> StoreError {
+pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
     let Some(code) = error.sqlite_error_code() else { return StoreError::Refused(error.to_string()) };
     let unavailable = |why: &str| StoreError::Unavailable(format!("{why} ({error})"));
     match code {

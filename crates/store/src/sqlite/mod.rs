@@ -4,6 +4,8 @@
 //! Another process, such as the command line, may write to the file too. The two alternate by `SQLite`'s lock, and
 //! waiting for it longer than [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
 
+mod backup;
+mod checkpointer;
 mod connection;
 mod operations;
 mod readers;
@@ -26,6 +28,8 @@ use crate::{
     row::{Row, Value},
 };
 
+pub(crate) use backup::back_up;
+pub(crate) use connection::{store_error, to_value};
 pub(crate) use schema::{migrate, schema_state};
 
 /// Limit of a call, from the queue to the durable commit.
@@ -42,6 +46,7 @@ pub(crate) struct Sqlite {
     lists: readers::ReaderPool,
     searches: readers::ReaderPool,
     search_timeout: Duration,
+    checkpointer: Arc<checkpointer::Checkpointer>,
     change_notification: Arc<Notify>,
 }
 
@@ -49,13 +54,15 @@ impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         // The writer first: it creates the files that readers open.
         let (writer, durability) = writer::Writer::start(path.to_owned()).await?;
-        let readers = readers::ReaderPool::start(path, "reader", options.readers.max(1), None).await?;
-        let reserved_reader = readers::ReaderPool::start(path, "node-reader", 1, None).await?;
         let search_timeout = options.search_timeout;
-        let lists = readers::ReaderPool::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
-        let searches =
-            readers::ReaderPool::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
-        let lookups = readers::LookupPool::open(path.to_owned(), options.readers.max(1)).await?;
+        let (threads, searches) = (options.readers.max(1), options.searches.max(1));
+        let (readers, reserved_reader, lists, searches, lookups) = tokio::try_join!(
+            readers::ReaderPool::start(path, "reader", threads, None),
+            readers::ReaderPool::start(path, "node-reader", 1, None),
+            readers::ReaderPool::start(path, "list", LIST_THREADS, Some(search_timeout)),
+            readers::ReaderPool::start(path, "search", searches, Some(search_timeout)),
+            readers::LookupPool::open(path.to_owned(), threads),
+        )?;
         Ok(Sqlite {
             writer,
             durability,
@@ -65,6 +72,7 @@ impl Sqlite {
             lists,
             searches,
             search_timeout,
+            checkpointer: Arc::new(checkpointer::Checkpointer::new(path.to_owned())),
             change_notification: Arc::default(),
         })
     }
@@ -116,7 +124,13 @@ impl Database for Sqlite {
 
     const READ_IDENTITY_SQL: Option<&'static str> = None;
 
-    const SKIP_LOCKED_SQL: &'static str = "";
+    const CREATE_PARTITIONS_SQL: Option<&'static str> = None;
+
+    const DROP_PARTITIONS_SQL: Option<&'static str> = None;
+
+    const DELETE_NUMBER_LIMITS_SQL: Option<&'static str> = None;
+
+    const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str> = None;
 
     const READ_TIME_SQL: &'static str = "select latest_at, null from database_state where id = 1";
 
@@ -145,6 +159,20 @@ impl Database for Sqlite {
         self.list_durable(self.searches.run_with_permit(permit, work)).await
     }
 
+    fn same_bucket(_: &str, _: &str) -> String {
+        String::new()
+    }
+
+    /// There is one writer.
+    fn skip_locked_sql(&self) -> &'static str {
+        ""
+    }
+
+    async fn checkpoint(&self) -> Result<(), StoreError> {
+        let checkpointer = Arc::clone(&self.checkpointer);
+        tokio::task::spawn_blocking(move || checkpointer.run()).await.map_err(|_| thread_stopped_error())?
+    }
+
     fn change_notification(&self) -> &Arc<Notify> {
         &self.change_notification
     }
@@ -152,6 +180,16 @@ impl Database for Sqlite {
     fn notify_change(&self) {
         self.change_notification.notify_one();
     }
+}
+
+/// Opens a connection that reads.
+pub(crate) fn open_for_reading(path: &Path) -> Result<rusqlite::Connection, StoreError> {
+    connection::open(path, connection::Access::Read)
+}
+
+/// Opens a connection whose commits are durable when they return.
+pub(crate) fn open_for_migration(path: &Path) -> Result<rusqlite::Connection, StoreError> {
+    connection::open(path, connection::Access::Create)
 }
 
 async fn with_call_timeout<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {

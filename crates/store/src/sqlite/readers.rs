@@ -49,6 +49,7 @@ impl ReaderPool {
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel::<ReadJob>(QUEUE_CAPACITY);
         let jobs = Arc::new(Mutex::new(jobs));
+        let mut starting = Vec::new();
         for number in 1..=threads {
             let (jobs, path) = (Arc::clone(&jobs), path.to_owned());
             let (opened, is_open) = oneshot::channel();
@@ -61,6 +62,10 @@ impl ReaderPool {
             };
             let spawned = thread::Builder::new().name(format!("sqlite-{purpose}-{number}")).spawn(work);
             spawned.map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
+            starting.push(is_open);
+        }
+        // After all have started, so that they open their connections at the same time.
+        for is_open in starting {
             is_open.await.map_err(|_| thread_stopped_error())??;
         }
         Ok(ReaderPool { queue, time_limit })

@@ -8,13 +8,13 @@ use std::{
 
 use jiff::Timestamp;
 use ringtrue_engine::ports::StoreError;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::{
     connection::{Access, open, store_error},
     thread_stopped_error,
 };
-use crate::migration::{self, AppliedMigration, MigrateError, Migration, SQLITE, SchemaState};
+use crate::migration::{self, AppliedMigration, AppliedSchema, MigrateError, Migration, SQLITE, SchemaState};
 
 pub(crate) async fn schema_state(path: PathBuf) -> Result<SchemaState, StoreError> {
     let read = move || {
@@ -78,13 +78,21 @@ fn apply_next_migration(
     Ok(Some(next))
 }
 
-fn select_applied(connection: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
-    let has_table = "select 1 from sqlite_schema where type = 'table' and name = 'schema_migrations'";
-    if !connection.prepare(has_table)?.exists([])? {
-        return Ok(vec![]);
+pub(super) fn select_applied(connection: &Connection) -> rusqlite::Result<AppliedSchema> {
+    let has_table = |name: &str| {
+        connection.prepare("select 1 from sqlite_schema where type = 'table' and name = ?1")?.exists([name])
+    };
+    if !has_table("schema_migrations")? {
+        return Ok(AppliedSchema::default());
     }
     let mut statement = connection.prepare(migration::SELECT)?;
     let rows = statement
         .query_map([], |row| Ok(AppliedMigration { version: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? }))?;
-    rows.collect()
+    let migrations = rows.collect::<Result<_, _>>()?;
+    let oldest_version = if has_table("schema_compatibility")? {
+        connection.query_row(migration::SELECT_OLDEST_VERSION, [], |row| row.get(0)).optional()?
+    } else {
+        None
+    };
+    Ok(AppliedSchema { migrations, oldest_version })
 }

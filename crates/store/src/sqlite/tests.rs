@@ -12,7 +12,7 @@ use crate::{
     StoreOptions,
     driver::{Database, TransactionEnd},
     operation::{Operation, Run},
-    queries::privacy::SELECT_ERASABLE,
+    queries::privacy::select_erasable,
     row::values,
 };
 
@@ -198,7 +198,7 @@ async fn constraints_build_no_temporary_table() {
 async fn erasable_checks_are_found_without_scanning_checks() {
     let (directory, _sqlite) = open_fresh().await;
     let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
-    let mut statement = connection.prepare(&format!("explain query plan {SELECT_ERASABLE}")).unwrap();
+    let mut statement = connection.prepare(&format!("explain query plan {}", select_erasable::<Sqlite>())).unwrap();
     let steps: Vec<String> = statement.query_map([500], |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
     let scans: Vec<_> = steps.iter().filter(|step| step.starts_with("SCAN")).collect();
     assert_eq!(scans, ["SCAN erasures"], "{steps:?}");

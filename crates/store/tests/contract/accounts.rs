@@ -71,7 +71,7 @@ pub async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose)
     link.token
 }
 
-fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
+pub fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
     Invitation {
         id: InvitationId(sample::uuid()),
         workspace,
@@ -91,7 +91,7 @@ async fn is_pending(store: &dyn Store, invitation: &Invitation) -> bool {
     store.find_invitation(invitation.id, sample::now()).await.unwrap().is_some()
 }
 
-async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> InviteOutcome {
+pub async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> InviteOutcome {
     let audit = event(Some(invitation.workspace), AccountId(sample::uuid()), Action::InvitationCreated);
     store.create_invitation(invitation, limit, &audit).await.unwrap()
 }

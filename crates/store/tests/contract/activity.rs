@@ -7,7 +7,7 @@ use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};
 
 const NETWORKS: [Option<&str>; 3] = [None, Some("23410"), Some("310004")];
 
-fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityCount {
+pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityCount {
     ActivityCount {
         project,
         minute: minute.parse().unwrap(),

@@ -14,7 +14,7 @@ use ringtrue_engine::ports::{CreateCheckOutcome, Store, StoreError, UsageFilter,
 use crate::{check_sample, fixture::StoreFixture, sample};
 
 /// Deterministic pseudo-random numbers.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
@@ -26,9 +26,9 @@ impl Random {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
-    /// An instant within some days, often at the boundary of an hour or day.
+    /// An instant within some days of two months, often at the boundary of an hour or day.
     fn instant(&mut self) -> Timestamp {
-        let start: Timestamp = "2026-11-13T22:00:00Z".parse().unwrap();
+        let start: Timestamp = "2026-10-31T10:00:00Z".parse().unwrap();
         let hours = i64::try_from(self.below(60)).unwrap();
         let millis = if self.below(4) == 0 { self.pick(&[0, 1, 3_599_999]) } else { self.below(3_600_000) };
         start + SignedDuration::from_hours(hours) + SignedDuration::from_millis(millis.try_into().unwrap())
@@ -66,7 +66,7 @@ impl Random {
 }
 
 /// Stores checks in all states, created over some days. Returns them newest first.
-async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, number: usize) -> Vec<ReverseSmsCheck> {
+pub async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, number: usize) -> Vec<ReverseSmsCheck> {
     let mut checks: Vec<_> = (0..number)
         .map(|_| Check {
             network: random.pick(&[None, Some("23410"), Some("310004")]).map(|network| network.parse().unwrap()),
@@ -110,7 +110,7 @@ async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, numb
     checks
 }
 
-async fn project(store: &dyn Store) -> (WorkspaceId, ProjectId) {
+pub async fn project(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     let acme = sample::stored_workspace(store).await;
     (acme.id, sample::stored_project(store, acme.id, "Shop").await.0.id)
 }
@@ -150,7 +150,18 @@ pub async fn lists_match_an_evaluation_in_memory(fixture: &StoreFixture) {
     let mut random = Random(7);
     let stored = checks(store, shop, &mut random, 120).await;
     checks(store, ProjectId(sample::uuid()), &mut random, 20).await;
-    for round in 0..120 {
+    assert_lists_match(store, shop, &stored, &mut random, 120).await;
+}
+
+/// Compares pages and totals of random filters with `stored`, which is sorted newest first.
+pub async fn assert_lists_match(
+    store: &dyn Store,
+    shop: ProjectId,
+    stored: &[ReverseSmsCheck],
+    random: &mut Random,
+    rounds: usize,
+) {
+    for round in 0..rounds {
         let text = if round == 0 { String::new() } else { random.filter() };
         let filter =
             (round > 0).then(|| parse(&text, &SEARCH_FIELDS).unwrap_or_else(|error| panic!("{text}: {error}")));

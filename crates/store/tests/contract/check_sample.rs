@@ -48,9 +48,11 @@ pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
 }
 
 pub fn new(check: ReverseSmsCheck) -> NewCheck {
+    let mut code: [u8; 32] = sample::random();
+    code[30..].copy_from_slice(&check.id.bucket().number().to_be_bytes());
     NewCheck {
         check: check.map(Into::into),
-        expectation: Expectation::Sms { receiver: receiver(), code: CodeHash(sample::random()) },
+        expectation: Expectation::Sms { receiver: receiver(), code: CodeHash(code) },
         number_limit: Some(NumberLimit::default()),
         idempotent_response: None,
     }

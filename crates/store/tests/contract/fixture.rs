@@ -1,13 +1,17 @@
 //! The database of one test, and operations on it that the store does not offer.
 
-use std::{env, sync::Arc};
+use std::{env, fs, sync::Arc, time::Duration};
 
 use ringtrue_domain::tenancy::ProjectId;
-use ringtrue_engine::ports::Store;
-use ringtrue_store::{StoreOptions, StoreUrl, migrate, open};
+use ringtrue_engine::ports::{NodeId, Store};
+use ringtrue_store::{StoreOptions, StoreUrl, distribute, migrate, open};
 use ringtrue_test_support::poll_until;
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tokio::{
+    sync::{Mutex, OnceCell},
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
 use tokio_postgres::{Client, NoTls};
 
 use crate::sample;
@@ -18,25 +22,44 @@ pub struct StoreFixture {
     pub database: Database,
 }
 
-/// An empty database. Tests bypass the store only through it.
+/// A database. Tests bypass the store only through it.
 pub enum Database {
-    Sqlite { directory: TempDir },
-    Postgres { server: String, name: String },
+    Sqlite {
+        directory: TempDir,
+    },
+    /// With Citus there is a database of this name on every server of the cluster, and the first is the coordinator.
+    Postgres {
+        servers: Vec<String>,
+        name: String,
+    },
 }
 
 impl StoreFixture {
     pub async fn sqlite() -> Self {
-        Self::with_database(Database::sqlite()).await
+        Self::with_database(Database::migrated_sqlite().await).await
     }
 
     pub async fn postgres() -> Self {
-        Self::with_database(Database::postgres().await).await
+        Self::with_database(Database::migrated_postgres().await).await
+    }
+
+    pub async fn citus() -> Self {
+        Self::with_database(Database::citus().await).await
     }
 
     async fn with_database(database: Database) -> Self {
-        migrate(&database.url(), sample::now()).await.unwrap();
         let store = database.open().await;
         StoreFixture { store, database }
+    }
+
+    /// Number of rows of a table, which may have a condition: `checks where concluded_at is null`.
+    pub async fn count(&self, table: &str) -> i64 {
+        self.database.number(&format!("select count(*) from {table}")).await
+    }
+
+    /// Sum of the counts of a table of counters.
+    pub async fn sum(&self, table: &str) -> i64 {
+        self.database.number(&format!("select cast(sum(count) as bigint) from {table}")).await
     }
 
     /// Drops the database. After a failed test it stays until the server stops.
@@ -51,14 +74,93 @@ impl Database {
         Database::Sqlite { directory: tempfile::tempdir().unwrap() }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
     pub async fn postgres() -> Self {
-        let server =
-            env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
         let name = format!("rt_{}", sample::uuid().simple());
-        let database = Database::Postgres { server, name: name.clone() };
+        let database = Database::Postgres { servers: vec![server()], name: name.clone() };
         database.on_server(&format!("create database {name}")).await;
         database
+    }
+
+    /// A copy of a migrated database: the migrations take longer.
+    async fn migrated_sqlite() -> Self {
+        static TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
+        let template = TEMPLATE.get_or_init(async || {
+            let template = Database::sqlite();
+            migrate(&template.url(), sample::now()).await.unwrap();
+            fs::read(template.url().sqlite_path().unwrap()).unwrap()
+        });
+        let database = Database::sqlite();
+        fs::write(database.url().sqlite_path().unwrap(), template.await).unwrap();
+        database
+    }
+
+    /// A copy of a migrated database.
+    async fn migrated_postgres() -> Self {
+        static TEMPLATE: OnceCell<Vec<String>> = OnceCell::const_new();
+        let servers = TEMPLATE.get_or_init(async || {
+            let server = server();
+            execute(&server, &format!("create database {MIGRATED}")).await;
+            migrate(&in_database(&server, MIGRATED).parse().unwrap(), sample::now()).await.unwrap();
+            vec![server]
+        });
+        let servers = servers.await.clone();
+        let name = copy(MIGRATED, &servers).await;
+        Database::Postgres { servers, name }
+    }
+
+    /// A copy of a migrated and distributed database.
+    pub async fn citus() -> Self {
+        static TEMPLATE: OnceCell<Vec<String>> = OnceCell::const_new();
+        let servers = TEMPLATE.get_or_init(create_distributed_template).await.clone();
+        let name = copy(DISTRIBUTED, &servers).await;
+        execute(&servers[0], &format!("alter database {name} set citus.enable_stat_counters = on")).await;
+        Database::Postgres { servers, name }
+    }
+
+    /// An empty database of each server of the cluster, which is not migrated.
+    pub async fn empty_citus() -> Self {
+        let (servers, name) = (cluster().await, format!("rt_{}", sample::uuid().simple()));
+        join_cluster(&servers, &name).await;
+        Database::Postgres { servers, name }
+    }
+
+    /// As [`empty_citus`](Self::empty_citus). The last worker has not joined yet.
+    pub async fn citus_without_last_worker() -> Self {
+        let (servers, name) = (cluster().await, format!("rt_{}", sample::uuid().simple()));
+        let (last, others) = servers.split_last().unwrap();
+        join_cluster(others, &name).await;
+        create_citus_database(last, &name).await;
+        Database::Postgres { servers, name }
+    }
+
+    pub async fn join_last_worker(&self) {
+        let Database::Postgres { servers, .. } = self else { panic!("SQLite has no workers") };
+        self.execute(&format!("select citus_add_node('127.0.0.1', {})", port(&servers[servers.len() - 1]))).await;
+    }
+
+    /// The first row of a query.
+    pub async fn query_one(&self, sql: &str) -> tokio_postgres::Row {
+        let Database::Postgres { servers, name } = self else { panic!("not for SQLite") };
+        let session = Session::start(&in_database(&servers[0], name)).await;
+        let row = session.client.query_one(sql, &[]).await.unwrap();
+        session.end().await;
+        row
+    }
+
+    /// The part of the database on the first worker.
+    pub fn worker(&self) -> Worker {
+        let Database::Postgres { servers, name } = self else { panic!("SQLite has no workers") };
+        Worker { url: in_database(&servers[1], name) }
+    }
+
+    /// Whether tables have the column `bucket`.
+    pub fn has_buckets(&self) -> bool {
+        matches!(self, Database::Postgres { .. })
+    }
+
+    /// Whether old checks are deleted by whole months.
+    pub fn deletes_months(&self) -> bool {
+        matches!(self, Database::Postgres { .. })
     }
 
     /// Creates another empty database of the same kind.
@@ -69,19 +171,27 @@ impl Database {
         }
     }
 
+    /// Creates an empty database of the other kind.
+    pub async fn other_kind(&self) -> Self {
+        match self {
+            Database::Sqlite { .. } => Database::postgres().await,
+            Database::Postgres { .. } => Database::sqlite(),
+        }
+    }
+
     pub fn url(&self) -> StoreUrl {
         match self {
             Database::Sqlite { directory } => {
                 format!("sqlite:{}", directory.path().join("ringtrue.db").display()).parse().unwrap()
             }
-            Database::Postgres { server, name } => in_database(server, name).parse().unwrap(),
+            Database::Postgres { servers, name } => in_database(&servers[0], name).parse().unwrap(),
         }
     }
 
     /// The PostgreSQL database through a proxy on this port.
     pub fn url_through(&self, port: u16) -> StoreUrl {
-        let Database::Postgres { server, name } = self else { panic!("SQLite has no server") };
-        let (user, _) = server.rsplit_once('@').unwrap();
+        let Database::Postgres { servers, name } = self else { panic!("SQLite has no server") };
+        let (user, _) = servers[0].rsplit_once('@').unwrap();
         format!("{user}@127.0.0.1:{port}/{name}").parse().unwrap()
     }
 
@@ -102,7 +212,39 @@ impl Database {
                 connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
                 connection.execute_batch(sql).unwrap();
             }
-            Database::Postgres { server, name } => execute(&in_database(server, name), sql).await,
+            Database::Postgres { servers, name } => execute(&in_database(&servers[0], name), sql).await,
+        }
+    }
+
+    /// Runs a query that returns a number, without the store.
+    pub async fn count(&self, sql: &str) -> i64 {
+        match self {
+            Database::Sqlite { .. } => {
+                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
+                connection.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            Database::Postgres { servers, name } => {
+                let session = Session::start(&in_database(&servers[0], name)).await;
+                let count = session.client.query_one(sql, &[]).await.unwrap().get(0);
+                session.end().await;
+                count
+            }
+        }
+    }
+
+    /// Runs a query of one number without the store.
+    async fn number(&self, sql: &str) -> i64 {
+        match self {
+            Database::Sqlite { .. } => {
+                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
+                connection.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            Database::Postgres { servers, name } => {
+                let session = Session::start(&in_database(&servers[0], name)).await;
+                let number = session.client.query_one(sql, &[]).await.unwrap().get(0);
+                session.end().await;
+                number
+            }
         }
     }
 
@@ -145,12 +287,23 @@ impl Database {
                 .await;
                 None
             }
-            Database::Postgres { server, name } => {
-                let session = Session::start(&in_database(server, name)).await;
+            Database::Postgres { servers, name } => {
+                let session = Session::start(&in_database(&servers[0], name)).await;
                 session.client.batch_execute("begin; lock table audit_events in access exclusive mode").await.unwrap();
                 Some(session)
             }
         }
+    }
+
+    /// Publishes the demand of a node in a transaction that stays open while the returned session exists. `None` for
+    /// SQLite, which has one writer.
+    pub async fn lock_own_demand(&self, node: NodeId) -> Option<Session> {
+        let Database::Postgres { servers, name } = self else { return None };
+        let session = Session::start(&in_database(&servers[0], name)).await;
+        let publish = "insert into node_demand (node_id, published_at, demand) values";
+        let now = sample::now().as_millisecond();
+        session.client.batch_execute(&format!("begin; {publish} ('{}', {now}, '')", node.0)).await.unwrap();
+        Some(session)
     }
 
     /// Makes statements that read the references of a project's checks run forever.
@@ -194,8 +347,8 @@ impl Database {
                 let mut statement = connection.prepare("select name from pragma_table_info('checks')").unwrap();
                 statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
             }
-            Database::Postgres { server, name } => {
-                let session = Session::start(&in_database(server, name)).await;
+            Database::Postgres { servers, name } => {
+                let session = Session::start(&in_database(&servers[0], name)).await;
                 let sql = "select column_name::text from information_schema.columns where table_name = 'checks'";
                 let rows = session.client.query(sql, &[]).await.unwrap();
                 session.end().await;
@@ -216,9 +369,9 @@ impl Database {
 
     /// Number of deadlocks that the server has detected. Ends all sessions: a session may report its deadlocks late.
     pub async fn deadlocks(&self) -> i64 {
-        let Database::Postgres { server, name } = self else { return 0 };
+        let Database::Postgres { servers, name } = self else { return 0 };
         self.cut_connections().await;
-        let session = Session::start(server).await;
+        let session = Session::start(&servers[0]).await;
         let sessions = format!("select count(*) from pg_stat_activity where datname = '{name}'");
         poll_until("all sessions have ended", async || {
             session.client.query_one(&sessions, &[]).await.unwrap().get::<_, i64>(0) == 0
@@ -232,16 +385,137 @@ impl Database {
 
     /// Runs SQL in another database of the same server.
     pub async fn on_server(&self, sql: &str) {
-        if let Database::Postgres { server, .. } = self {
-            execute(server, sql).await;
+        if let Database::Postgres { servers, .. } = self {
+            execute(&servers[0], sql).await;
         }
     }
 
     pub async fn clear(self) {
-        if let Database::Postgres { name, .. } = &self {
-            self.on_server(&format!("drop database {name} with (force)")).await;
+        if let Database::Postgres { servers, name } = &self {
+            for server in servers {
+                let session = Session::start(server).await;
+                let drop_database = format!("drop database {name} with (force)");
+                // Background processes of Citus may start a session in the meantime.
+                let drop_it = poll_until("the database is dropped", async || {
+                    session.client.batch_execute(&drop_database).await.is_ok()
+                });
+                // The server is deleted after the tests, so that a database may stay.
+                let _ = timeout(MAX_DROP_DURATION, drop_it).await;
+                session.end().await;
+            }
         }
     }
+}
+
+/// Databases that those of tests are copied from.
+const MIGRATED: &str = "rt_migrated";
+const DISTRIBUTED: &str = "rt_distributed";
+/// A server under load waits for its processes to let go of a database.
+const MAX_DROP_DURATION: Duration = Duration::from_secs(10);
+
+#[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
+fn server() -> String {
+    env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`")
+}
+
+/// The servers of the cluster. The first is the coordinator.
+#[expect(clippy::disallowed_methods, reason = "the test runner passes the server addresses")]
+async fn cluster() -> Vec<String> {
+    let coordinator = env::var("CITUS_FOR_TESTS").expect("CITUS_FOR_TESTS names no Citus cluster: run `make test`");
+    let session = Session::start(&coordinator).await;
+    let rows =
+        session.client.query("select nodeport from pg_dist_node where groupid > 0 order by 1", &[]).await.unwrap();
+    session.end().await;
+    let ports: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    let workers =
+        ports.iter().map(|worker| coordinator.replace(&format!(":{}/", port(&coordinator)), &format!(":{worker}/")));
+    [coordinator.clone()].into_iter().chain(workers).collect()
+}
+
+/// Copies a database on each server. Returns the name of the copies.
+async fn copy(template: &str, servers: &[String]) -> String {
+    // The copy of a database fails while another copy of it begins.
+    static COPY: Mutex<()> = Mutex::const_new(());
+    let name = format!("rt_{}", sample::uuid().simple());
+    let _copy = COPY.lock().await;
+    let mut copies = JoinSet::new();
+    for server in servers {
+        let (server, copy) = (server.clone(), format!("create database {name} template {template}"));
+        copies.spawn(async move { execute(&server, &copy).await });
+    }
+    copies.join_all().await;
+    name
+}
+
+/// Creates a distributed database that others are copied from.
+async fn create_distributed_template() -> Vec<String> {
+    let servers = cluster().await;
+    join_cluster(&servers, DISTRIBUTED).await;
+    let url = in_database(&servers[0], DISTRIBUTED).parse().unwrap();
+    migrate(&url, sample::now()).await.unwrap();
+    distribute(&url, |_| {}).await.unwrap();
+    for server in &servers {
+        // A database with sessions, such as that of the maintenance daemon, cannot be copied.
+        execute(server, &format!("alter database {DISTRIBUTED} allow_connections false")).await;
+        execute(
+            server,
+            &format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{DISTRIBUTED}'"),
+        )
+        .await;
+        let session = Session::start(server).await;
+        let sessions = format!("select count(*) from pg_stat_activity where datname = '{DISTRIBUTED}'");
+        poll_until("all sessions have ended", async || {
+            session.client.query_one(&sessions, &[]).await.unwrap().get::<_, i64>(0) == 0
+        })
+        .await;
+        session.end().await;
+    }
+    servers
+}
+
+/// Creates a database on each server, and joins those of the workers to that of the coordinator.
+async fn join_cluster(servers: &[String], name: &str) {
+    for server in servers {
+        create_citus_database(server, name).await;
+    }
+    let coordinator = in_database(&servers[0], name);
+    execute(&coordinator, &format!("select citus_set_coordinator_host('127.0.0.1', {})", port(&servers[0]))).await;
+    for worker in &servers[1..] {
+        execute(&coordinator, &format!("select citus_add_node('127.0.0.1', {})", port(worker))).await;
+    }
+}
+
+async fn create_citus_database(server: &str, name: &str) {
+    execute(server, &format!("create database {name}")).await;
+    // Fewer shards than by default: tests have few rows.
+    execute(server, &format!("alter database {name} set citus.shard_count = 4")).await;
+    execute(&in_database(server, name), "create extension citus").await;
+}
+
+pub struct Worker {
+    url: String,
+}
+
+impl Worker {
+    pub fn port(&self) -> &str {
+        port(&self.url)
+    }
+
+    pub async fn execute(&self, sql: &str) {
+        execute(&self.url, sql).await;
+    }
+
+    /// The first row of a query.
+    pub async fn query_one(&self, sql: &str) -> tokio_postgres::Row {
+        let session = Session::start(&self.url).await;
+        let row = session.client.query_one(sql, &[]).await.unwrap();
+        session.end().await;
+        row
+    }
+}
+
+fn port(server: &str) -> &str {
+    server.rsplit_once('/').unwrap().0.rsplit_once(':').unwrap().1
 }
 
 fn in_database(server: &str, name: &str) -> String {

@@ -1,7 +1,7 @@
-//! The contract of the store ports, tested against both databases.
+//! The contract of the store ports, tested against all databases.
 //!
-//! Each case takes a [`StoreFixture`](fixture::StoreFixture) and runs twice: with a `SQLite` file and with a
-//! `PostgreSQL` database.
+//! Each case takes a [`StoreFixture`](fixture::StoreFixture) and runs with a `SQLite` file, with a `PostgreSQL` database,
+//! and with a database that Citus distributes over three servers.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
@@ -11,14 +11,17 @@ mod callbacks;
 mod check_lists;
 mod check_sample;
 mod checks;
+mod citus_faults;
 mod concluded_checks;
 mod control_plane;
 mod credentials;
 mod deadlocks;
+mod distribution;
 mod filters;
 mod fixture;
 mod idempotency;
 mod keys;
+mod leases;
 mod migrations;
 mod nodes;
 mod number_limits;
@@ -27,37 +30,61 @@ mod privacy;
 mod projects;
 mod redirect_sessions;
 mod requests;
+mod retention;
 mod sample;
+mod sandbox;
 mod searches;
 mod sessions;
 mod silent_sample;
+mod sms_parts;
+mod transfer;
 mod usage;
 mod workspaces;
 
-/// Generates a test of each case for each database.
-macro_rules! contract {
-    ($($module:ident: $($case:ident),* $(,)?;)*) => {
-        mod sqlite {
+/// Generates a test of each case for a database.
+macro_rules! suite {
+    ($database:ident: $($module:ident: $($case:ident),* $(,)?;)*) => {
+        mod $database {
             $(mod $module { $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let fixture = crate::fixture::StoreFixture::sqlite().await;
-                    crate::$module::$case(&fixture).await;
-                    fixture.clear().await;
-                }
-            )* })*
-        }
-        mod postgres {
-            $(mod $module { $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $case() {
-                    let fixture = crate::fixture::StoreFixture::postgres().await;
+                    let fixture = crate::fixture::StoreFixture::$database().await;
                     crate::$module::$case(&fixture).await;
                     fixture.clear().await;
                 }
             )* })*
         }
     };
+}
+
+/// Cases for all databases. Those of Citus run where the extension is installed.
+macro_rules! contract {
+    ($($cases:tt)*) => {
+        suite! { sqlite: $($cases)* }
+        suite! { postgres: $($cases)* }
+        suite! { citus: $($cases)* }
+    };
+}
+
+/// Cases about the division of tables.
+mod division {
+    suite! { postgres: distribution: missing_partitions_are_created; }
+    suite! {
+        citus: distribution:
+            missing_partitions_are_created,
+            lookups_by_id_and_code_are_one_task,
+            tables_with_rows_are_distributed_while_they_are_written;
+    }
+}
+
+/// Cases that delay one server, or count its deadlocks.
+mod one_server {
+    suite! { sqlite: searches: search_ends_at_its_deadline, searches_do_not_delay_other_queries; }
+    suite! {
+        postgres:
+            searches: search_ends_at_its_deadline, searches_do_not_delay_other_queries;
+            deadlocks: batches_of_two_nodes_do_not_deadlock;
+    }
 }
 
 contract! {
@@ -179,6 +206,7 @@ contract! {
         deregistered_node_is_not_live,
         concurrent_heartbeats_do_not_deadlock,
         demand_is_exchanged_between_nodes,
+        demand_exchange_does_not_wait_for_other_nodes,
         heartbeats_do_not_wait_for_tenants,
         expired_rows_are_deleted,
         old_audit_events_are_deleted,
@@ -240,8 +268,6 @@ contract! {
         concurrent_settlements_are_stored,
         overdue_callbacks_are_given_up,
         lease_is_released;
-    deadlocks:
-        batches_of_two_nodes_do_not_deadlock;
     privacy:
         number_is_erased,
         old_checks_are_erased_in_batches,
@@ -252,28 +278,57 @@ contract! {
         open_check_is_erased_after_its_conclusion,
         waiting_callback_is_erased_after_its_settlement,
         deferred_erasures_run_in_batches;
+    retention:
+        old_checks_are_deleted_with_their_callbacks_and_attempts,
+        lists_are_exact_at_the_retention_boundary,
+        open_checks_and_waiting_callbacks_outlive_the_retention,
+        concurrent_deletions_delete_each_check_once;
     requests:
         requests_round_trip,
         requests_are_filtered_by_response,
         trimming_deletes_the_oldest_requests,
         unauthenticated_requests_are_trimmed_separately,
         old_requests_are_deleted_in_batches;
+    leases:
+        lease_is_held_by_one_node,
+        released_lease_is_free,
+        deregistered_node_releases_its_leases,
+        expired_lease_is_free,
+        lease_expires_by_the_clock_of_the_database,
+        concurrent_requests_acquire_a_lease_once;
+    sms_parts:
+        parts_complete_an_sms_in_any_order,
+        processed_sms_is_not_completed_again,
+        different_content_begins_a_new_sms,
+        expired_parts_do_not_complete_an_sms,
+        concurrent_parts_complete_an_sms_once,
+        incomplete_sms_are_limited,
+        expired_sms_are_deleted,
+        stored_parts_survive_a_reopen,
+        concurrent_parts_and_expiry_do_not_deadlock;
+    sandbox:
+        simulated_sim_swaps_belong_to_their_project,
+        oldest_simulated_sim_swaps_are_deleted;
     check_lists:
         counters_match_the_checks,
         lists_match_an_evaluation_in_memory,
         unknown_filter_field_is_rejected;
     searches:
-        search_ends_at_its_deadline,
-        searches_do_not_delay_other_queries,
         searches_per_workspace_are_limited;
     migrations:
         empty_database_is_rejected,
         migration_is_idempotent,
         concurrent_migrations_are_serialised,
         database_with_pending_migrations_is_rejected,
-        database_of_a_newer_release_is_rejected,
+        release_runs_on_the_expanded_schema_of_the_next,
+        database_of_an_incompatible_release_is_rejected,
         ping_detects_missing_migrations,
         edited_migration_is_rejected;
+    transfer:
+        deployment_moves_to_the_other_database_and_back,
+        export_requires_stopped_servers,
+        import_requires_an_empty_database_of_the_same_schema,
+        damaged_export_is_rejected_as_a_whole;
     outages:
         read_only_database_is_unavailable,
         store_recovers_after_lost_connections,

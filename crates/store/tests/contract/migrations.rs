@@ -1,10 +1,11 @@
 use futures_util::future::join_all;
+use ringtrue_domain::tenancy::ProjectId;
 use ringtrue_engine::ports::{ControlPlaneVersion, StoreError};
 use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate, open, schema_state};
 
-use crate::{fixture::StoreFixture, sample};
+use crate::{check_sample, fixture::StoreFixture, sample};
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 35] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -37,6 +38,9 @@ const NAMES: [&str; 32] = [
     "0030_node_demand",
     "0031_live_since",
     "0032_plain_names",
+    "0033_partitions",
+    "0034_shared_state",
+    "0035_retention_and_upgrades",
 ];
 
 pub async fn empty_database_is_rejected(fixture: &StoreFixture) {
@@ -82,17 +86,51 @@ pub async fn database_with_pending_migrations_is_rejected(fixture: &StoreFixture
     fixture.database.open().await.ping().await.unwrap();
 }
 
-pub async fn database_of_a_newer_release_is_rejected(fixture: &StoreFixture) {
+/// A newer release has expanded the schema: nodes of this release go on, and start.
+pub async fn release_runs_on_the_expanded_schema_of_the_next(fixture: &StoreFixture) {
     let url = fixture.database.url();
-    fixture.database.execute("insert into schema_migrations values (99, '0099_tomorrow', '', 0)").await;
+    fixture
+        .database
+        .execute(
+            "alter table checks add column tomorrow text;
+             create table tomorrow (id bigint primary key);
+             insert into schema_migrations values (99, '0099_tomorrow', '', 0)",
+        )
+        .await;
+    let names = vec!["0099_tomorrow".to_owned()];
+    assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Newer { names });
+    assert_eq!(
+        migrate(&url, sample::now()).await.unwrap(),
+        [] as [&str; 0],
+        "an older `ringtrue migrate` does nothing"
+    );
+    let restarted = fixture.database.open().await;
+    for store in [&*fixture.store, &*restarted] {
+        store.ping().await.unwrap();
+        let check = check_sample::concluded(store, ProjectId(sample::uuid()), sample::now()).await;
+        assert_eq!(check_sample::find(store, &check).await, check);
+    }
+}
+
+/// A newer release has removed something that this one uses.
+pub async fn database_of_an_incompatible_release_is_rejected(fixture: &StoreFixture) {
+    let url = fixture.database.url();
+    fixture
+        .database
+        .execute(
+            "insert into schema_migrations values (99, '0099_tomorrow', '', 0);
+             update schema_compatibility set oldest_version = 98",
+        )
+        .await;
     let names = vec!["0099_tomorrow".to_owned()];
     assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Unknown { names });
     let refused = open(&url, &StoreOptions::default()).await.map(drop).unwrap_err().to_string();
     assert!(refused.contains("0099_tomorrow") && refused.contains("newer"), "{refused}");
     let refused = migrate(&url, sample::now()).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unknown { .. }), "{refused}");
-    // Open stores keep working: upgrades expand the schema before nodes are replaced.
-    fixture.store.ping().await.unwrap();
+    // A node that runs already is taken out of service.
+    let refused = fixture.store.ping().await;
+    assert!(matches!(&refused, Err(StoreError::Refused(reason)) if reason.contains("newer release")), "{refused:?}");
 }
 
 pub async fn ping_detects_missing_migrations(fixture: &StoreFixture) {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use futures_util::{
     StreamExt,
     future::{Either, join_all, select},
@@ -28,6 +30,7 @@ pub async fn node_is_live_until_its_heartbeat_expires(fixture: &StoreFixture) {
     assert_eq!(heartbeat(second, 0).await, [second]);
     assert_eq!(heartbeat(first, 5).await, [first, second], "sorted by id");
     assert_eq!(heartbeat(first, 10).await, [first, second], "ten seconds are within the limit");
+    assert_eq!(store.count_live_nodes(sample::later(1)).await.unwrap(), 1);
     assert_eq!(heartbeat(first, 11).await, [first]);
     assert_eq!(heartbeat(second, 12).await, [first, second]);
 }
@@ -110,18 +113,29 @@ pub async fn demand_is_exchanged_between_nodes(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let nodes: [NodeId; 3] = std::array::from_fn(|_| NodeId(sample::uuid()));
     let publish = async |node: usize, demand: &str, seconds: i64| {
-        let (now, stale_before) = (sample::later(seconds), sample::later(seconds - 3));
-        let mut others = store.exchange_demand(nodes[node], demand.to_owned(), now, stale_before).await.unwrap();
-        others.sort();
-        others.into_iter().map(|(_, demand)| demand).collect::<Vec<_>>()
+        let others = store.exchange_demand(nodes[node], demand.to_owned(), sample::later(seconds)).await.unwrap();
+        let number = |id| nodes.iter().position(|node| *node == id).unwrap();
+        let published = others.into_iter().map(|other| (number(other.node), other.published_at, other.demand));
+        published.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
-    assert_eq!(publish(0, "a", 0).await, [""; 0]);
-    assert_eq!(publish(1, "b", 1).await, ["a"]);
-    assert_eq!(publish(2, "", 2).await, ["a", "b"]);
-    assert_eq!(publish(0, "c", 2).await, ["b", ""], "own demand is excluded");
-    assert_eq!(publish(0, "d", 5).await, [""], "stale demand is deleted");
+    let published = |node, seconds, demand: &str| (node, sample::later(seconds), demand.to_owned());
+    assert_eq!(publish(0, "a", 0).await, []);
+    assert_eq!(publish(1, "b", 1).await, [published(0, 0, "a")]);
+    assert_eq!(publish(2, "", 2).await, [published(0, 0, "a"), published(1, 1, "b")]);
+    assert_eq!(publish(0, "c", 3).await, [published(1, 1, "b"), published(2, 2, "")], "own demand is excluded");
     store.deregister_node(nodes[2]).await.unwrap();
-    assert_eq!(publish(0, "d", 5).await, [""; 0]);
+    assert_eq!(publish(1, "d", 4).await, [published(0, 3, "c")]);
+    live_nodes(store, nodes[1], sample::later(5), sample::later(4)).await;
+    assert_eq!(publish(2, "e", 5).await, [published(1, 4, "d")], "a heartbeat deletes the demand of dead nodes");
+}
+
+/// A node that hangs in the middle of an exchange does not delay the others.
+pub async fn demand_exchange_does_not_wait_for_other_nodes(fixture: &StoreFixture) {
+    let Some(hanging) = fixture.database.lock_own_demand(NodeId(sample::uuid())).await else { return };
+    let (node, now) = (NodeId(sample::uuid()), sample::now());
+    let others = fixture.store.exchange_demand(node, "a".to_owned(), now).await.unwrap();
+    assert_eq!(others, [], "the other node has not committed");
+    drop(hanging);
 }
 
 /// After an outage all nodes send heartbeats, and each considers the others dead.

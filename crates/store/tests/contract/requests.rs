@@ -4,7 +4,7 @@ use ringtrue_engine::ports::{Rejection, RequestLogEntry, RequestLogFilter, Reque
 
 use crate::{fixture::StoreFixture, sample};
 
-fn record(project: ProjectId, status: u16, request_id: &str) -> RequestLogEntry {
+pub fn record(project: ProjectId, status: u16, request_id: &str) -> RequestLogEntry {
     let rejection = Rejection { error_code: "bad_request".to_owned(), detail: "`/x`: not known".to_owned() };
     RequestLogEntry {
         id: sample::uuid(),

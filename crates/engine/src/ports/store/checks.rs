@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -24,6 +24,14 @@ use crate::search_limit::SearchLimiter;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
 #[debug("CodeHash(…)")]
 pub struct CodeHash(pub [u8; 32]);
+
+impl CodeHash {
+    /// The bucket of the check with this code.
+    pub fn bucket(self) -> Bucket {
+        let [.., high, low] = self.0;
+        Bucket::of([high, low])
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct NewCheck {

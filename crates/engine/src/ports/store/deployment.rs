@@ -1,5 +1,7 @@
 //! Operation of a deployment: audit log, node liveness, housekeeping.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -79,13 +81,21 @@ pub struct DatabaseTime {
     pub latest_recorded: Timestamp,
 }
 
+/// The last request demand that a node has published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedDemand {
+    pub node: NodeId,
+    pub published_at: Timestamp,
+    pub demand: String,
+}
+
 #[async_trait]
 pub trait NodeStore: Send + Sync {
     /// Reads the database's time. Embedded databases return `machine_now`.
     async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError>;
 
-    /// Records that `node` is alive at `now`, and removes nodes without a heartbeat since `dead_before`. Records `now`
-    /// as the latest time, unless a later one is recorded.
+    /// Records that `node` is alive at `now`, and removes nodes without a heartbeat since `dead_before`, with their
+    /// demand. Records `now` as the latest time, unless a later one is recorded.
     ///
     /// Marks the database as rolled back if its generation is less than the `known` one, or if none is known and its
     /// identity differs from the recorded one.
@@ -110,16 +120,28 @@ pub trait NodeStore: Send + Sync {
     /// Deletes the latest recorded time, so that only the database's clock counts.
     async fn reset_latest_time(&self) -> Result<(), StoreError>;
 
-    /// Publishes the request demand of `node`. Returns the demand that other nodes have published since `stale_before`.
+    /// Publishes the request demand of `node`. Returns the demand that other nodes have published. Nodes do not wait for
+    /// each other.
     async fn exchange_demand(
         &self,
         node: NodeId,
         demand: String,
         now: Timestamp,
-        stale_before: Timestamp,
-    ) -> Result<Vec<(NodeId, String)>, StoreError>;
+    ) -> Result<Vec<PublishedDemand>, StoreError>;
 
+    /// Counts the nodes with a heartbeat since `seen_since`.
+    async fn count_live_nodes(&self, seen_since: Timestamp) -> Result<u64, StoreError>;
+
+    /// Removes a node, with its demand and its leases.
     async fn deregister_node(&self, node: NodeId) -> Result<(), StoreError>;
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletedChecks {
+    /// Without those that were dropped with a partition.
+    pub checks: u64,
+    /// Nothing is left that can be deleted now.
+    pub is_complete: bool,
 }
 
 #[async_trait]
@@ -128,10 +150,23 @@ pub trait HousekeepingStore: Send + Sync {
     async fn ping(&self) -> Result<(), StoreError>;
 
     /// Deletes a batch of expired rows: revocations, idempotency keys, credentials deleted more than 30 days ago,
-    /// console sessions, links, failed logins, invitations, and accounts unused within a week. Returns the number of
-    /// deleted rows.
+    /// console sessions, links, failed logins, invitations, accounts unused within a week, and concatenated SMS an hour
+    /// after their expiry. Returns the number of deleted rows.
     async fn delete_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Creates missing partitions of the tables that are divided by time, for checks created from `from` to `until`.
+    /// Returns their number.
+    async fn create_partitions(&self, from: Timestamp, until: Timestamp) -> Result<u64, StoreError>;
 
     /// Deletes a batch of audit events, oldest first. Returns the number of deleted rows.
     async fn delete_audit_events_before(&self, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// Hides all checks created before `before` from lists, for good, and deletes the oldest of them with their
+    /// callbacks and attempts, as many as one transaction can in about `max_duration`, but at least one. Usage counters
+    /// remain.
+    ///
+    /// Databases that divide checks by month round `before` down to the first of its month (UTC), and drop whole months.
+    /// A check that is open, or whose callback is still being sent, is deleted by a call after it has ended. Lists are
+    /// fastest if `before` is midnight, UTC.
+    async fn delete_old_checks(&self, before: Timestamp, max_duration: Duration) -> Result<DeletedChecks, StoreError>;
 }

@@ -13,7 +13,10 @@ mod callbacks;
 mod checks;
 mod control_plane;
 mod deployment;
+mod leases;
 mod request_log;
+mod sandbox;
+mod sms_parts;
 mod tenants;
 
 use std::time::Duration;
@@ -42,12 +45,15 @@ pub use control_plane::{
     Revocation, RevocationStore, SealedKey, TokenId,
 };
 pub use deployment::{
-    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, HeartbeatResult, HousekeepingStore, LastSeenDatabase,
-    NodeId, NodeStore,
+    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult, HousekeepingStore,
+    LastSeenDatabase, NodeId, NodeStore, PublishedDemand,
 };
+pub use leases::{Lease, LeaseRequest, LeaseStore};
 pub use request_log::{
     Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass,
 };
+pub use sandbox::{SandboxStore, SimulatedSimSwap};
+pub use sms_parts::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits, SmsPartStore};
 pub use tenants::{
     ClaimOutcome, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
     DeleteCredentialOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, ProjectStore,
@@ -76,6 +82,9 @@ pub trait Store:
     + SessionStore
     + ActivityStore
     + RequestLogStore
+    + LeaseStore
+    + SmsPartStore
+    + SandboxStore
 {
 }
 

@@ -2,9 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use ringtrue_operators::smpp::{
-    BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig, SmppPassword, SmppTls,
-};
+use ringtrue_operators::smpp::{BindDirection, DefaultAlphabet, InterfaceVersion, SmppConfig, SmppPassword, SmppTls};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -24,11 +22,11 @@ use super::{
 };
 
 #[rustfmt::skip]
-const MEMBERS: [&str; 28] = [
+const MEMBERS: [&str; 29] = [
     "kind", "host", "port", "tls", "tls_server_name", "tls_ca_file",
     "system_id", "password_file", "password_env", "system_type", "bind", "interface_version",
     "address_ton", "address_npi", "address_range",
-    "receivers", "country", "default_alphabet", "binds", "window",
+    "receivers", "country", "default_alphabet", "binds", "exclusive", "window",
     "enquire_link_interval", "response_timeout", "answer_timeout", "reconnect_min", "reconnect_max",
     "concatenation_deadline", "parts", "grace",
 ];
@@ -56,6 +54,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     section.set("address_range", pattern, &mut config.address_range.pattern)?;
     section.set("default_alphabet", keyword(ALPHABETS), &mut config.default_alphabet)?;
     section.set("binds", integer(1..=64), &mut config.binds)?;
+    section.set("exclusive", boolean(), &mut config.is_exclusive)?;
     section.set("window", integer(1..=10_000), &mut config.window)?;
     section.set("enquire_link_interval", duration(SECOND, HOUR), &mut config.enquire_link_interval)?;
     section.set("response_timeout", duration(SECOND, 10 * MINUTE), &mut config.response_timeout)?;
@@ -63,7 +62,8 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     section.set("reconnect_min", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_min)?;
     section.set("reconnect_max", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_max)?;
     section.set("concatenation_deadline", duration(SECOND, HOUR), &mut config.concatenation_deadline)?;
-    section.set("parts", keyword(PART_ORDERS), &mut config.part_order)?;
+    // Accepted for configurations of earlier releases; parts are stored in any order.
+    section.get_opt("parts", keyword(PART_ORDERS))?;
     section.set("grace", duration(Duration::ZERO, HOUR), &mut config.grace)?;
     if config.reconnect_min > config.reconnect_max {
         let [min, max] = [config.reconnect_min, config.reconnect_max].map(format_duration);
@@ -117,7 +117,7 @@ const ALPHABETS: &[(&str, DefaultAlphabet)] = &[
     ("latin1", DefaultAlphabet::Latin1),
     ("ascii", DefaultAlphabet::Ascii),
 ];
-const PART_ORDERS: &[(&str, PartOrder)] = &[("together", PartOrder::Together), ("one_by_one", PartOrder::OneByOne)];
+const PART_ORDERS: &[(&str, ())] = &[("together", ()), ("one_by_one", ())];
 
 fn field(allowed: &str, min: usize, max: usize) -> Format<String> {
     string(allowed, move |text| is_field(text, min, max))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use ringtrue_operators::{
     camara::{Audience, CamaraConfig, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation},
-    smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, PartOrder, SmppConfig},
+    smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, SmppConfig},
     sms_http::{PlivoSignature, SigMethod, TagEncoding, VonageSignature, WebhookConfig, WebhookDriver},
 };
 
@@ -59,6 +59,7 @@ fn every_member_of_smpp_is_read() {
         reconnect_max = \"30s\"
         concatenation_deadline = \"2m\"
         parts = \"one_by_one\"
+        exclusive = true
         grace = 0",
     ));
     assert_eq!(format!("{:?}", smpp.tls.unwrap().server_name), "DnsName(\"smsc.internal\")");
@@ -66,7 +67,7 @@ fn every_member_of_smpp_is_read() {
     assert_eq!((smpp.direction, smpp.interface_version), (BindDirection::Receiver, InterfaceVersion::V5_0));
     assert_eq!(smpp.address_range, AddressRange { ton: 1, npi: 2, pattern: "^4477".to_owned() });
     assert_eq!((smpp.country, smpp.default_alphabet), ("GB".parse().ok(), DefaultAlphabet::Latin1));
-    assert_eq!((smpp.binds, smpp.window, smpp.part_order), (3, 10, PartOrder::OneByOne));
+    assert_eq!((smpp.binds, smpp.window, smpp.is_exclusive), (3, 10, true));
     let seconds = Duration::from_secs;
     assert_eq!((smpp.enquire_link_interval, smpp.response_timeout), (seconds(15), seconds(5)));
     assert_eq!((smpp.answer_timeout, smpp.concatenation_deadline), (seconds(4), seconds(120)));

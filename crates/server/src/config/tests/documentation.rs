@@ -68,6 +68,7 @@ fn default_values() {
     assert_eq!(config.retention, SignedDuration::from_hours(30 * 24));
     assert_eq!(config.discovery_retention, SignedDuration::from_hours(24));
     assert_eq!(config.audit_retention, SignedDuration::from_hours(365 * 24));
+    assert_eq!(config.check_retention, Some(SignedDuration::from_hours(400 * 24)));
     assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.max_members, 500);
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });

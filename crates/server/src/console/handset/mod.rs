@@ -21,8 +21,8 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
-    checks::CreateError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms, silent::CreateSilent,
-    sim_swap::CreateSimSwap,
+    checks::CreateError, ports::StoreError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms,
+    silent::CreateSilent, sim_swap::CreateSimSwap,
 };
 
 use self::{
@@ -235,7 +235,7 @@ pub async fn show(
     require_sandbox(&access)?;
     let query = Query::parse(query.as_deref(), &["sim"])?;
     let sim = query.get("sim").and_then(SimulatedSim::by_suffix).unwrap_or(&SIMS[0]);
-    Ok(render_handset(&app, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle))
+    render_handset(&app, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle).await
 }
 
 /// `POST …/handset`: creates a check and shows it on the phone.
@@ -243,10 +243,10 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
     let (access, fields) = authorize(&app, &ids, form.with_rate_limit_class(RateLimitClass::Create)).await?;
     let mut check_form = CheckForm::parse(&fields);
     match create_check(&app, &access, &check_form).await {
-        Ok(screen) => Ok(render_handset(&app, &access, check_form, screen)),
+        Ok(screen) => render_handset(&app, &access, check_form, screen).await,
         Err(CreateFailure::InvalidInput(error)) => {
             check_form.error = Some(to_sentence(&error));
-            Ok(render_handset(&app, &access, check_form, PhoneScreen::Idle))
+            render_handset(&app, &access, check_form, PhoneScreen::Idle).await
         }
         Err(CreateFailure::Other(error)) => Err(error),
     }
@@ -314,54 +314,59 @@ fn require_sandbox(access: &ProjectAccess) -> Result<(), ConsoleError> {
 }
 
 /// Responds with 400 if a form has an error.
-fn render_handset(app: &App, access: &ProjectAccess, check_form: CheckForm, screen: PhoneScreen) -> Response {
+async fn render_handset(
+    app: &App,
+    access: &ProjectAccess,
+    check_form: CheckForm,
+    screen: PhoneScreen,
+) -> Result<Response, ConsoleError> {
     let has_error = check_form.error.is_some() || matches!(&screen, PhoneScreen::Sms(draft) if draft.error.is_some());
     let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let layout = access.layout("Handset", MenuSection::Handset);
-    let swaps = swap_rows(app, access.project.id);
-    page::render(status, &HandsetPage { layout, check_form, screen, sims: &SIMS, swap_times: &SWAP_TIMES, swaps })
+    let swaps = swap_rows(app, access.project.id).await?;
+    let page = HandsetPage { layout, check_form, screen, sims: &SIMS, swap_times: &SWAP_TIMES, swaps };
+    Ok(page::render(status, &page))
 }
 
 fn problem_sentence(problem: impl Into<Problem>) -> String {
     to_sentence(&problem.into().detail.replace("`/", "`"))
 }
 
-pub fn swap_rows(app: &App, project: ProjectId) -> Vec<SwapRow> {
-    let swapped = app.handsets.swapped_sims(project).into_iter();
-    swapped.map(|(number, at)| SwapRow { number, at: UtcTime(at) }).collect()
+pub async fn swap_rows(app: &App, project: ProjectId) -> Result<Vec<SwapRow>, ConsoleError> {
+    let swapped = app.engine.simulated_sims.swapped_numbers(project).await?.into_iter();
+    Ok(swapped.map(|(number, at)| SwapRow { number, at: UtcTime(at) }).collect())
 }
 
 /// `POST …/handset/swap`
 pub async fn swap(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let selected = form.fields.get("when").unwrap_or(SWAP_TIMES[0].value);
     let hours = SWAP_TIMES.iter().find(|time| time.value == selected).unwrap_or(&SWAP_TIMES[0]).hours;
-    update_sim(&app, &ids, form, |project, number| {
-        let now = app.engine.clock().now();
-        let at = now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);
-        app.handsets.swap_sim(project, number, at);
-    })
-    .await
+    let now = app.engine.clock().now();
+    let at = now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);
+    let sims = &app.engine.simulated_sims;
+    update_sim(&app, &ids, form, async |project, number| sims.swap(project, number, at).await).await
 }
 
 /// `POST …/handset/swap-back`
 pub async fn restore(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    update_sim(&app, &ids, form, |project, number| app.handsets.restore_sim(project, number)).await
+    let sims = &app.engine.simulated_sims;
+    update_sim(&app, &ids, form, async |project, number| sims.restore(project, number).await).await
 }
 
 async fn update_sim(
     app: &App,
     ids: &PathParameters,
     form: SessionForm,
-    update: impl FnOnce(ProjectId, &Msisdn),
+    update: impl AsyncFnOnce(ProjectId, &Msisdn) -> Result<(), StoreError>,
 ) -> Result<Response, ConsoleError> {
     let (access, fields) = authorize(app, ids, form).await?;
     let number = fields.get("number").unwrap_or_default().to_owned();
     let mut check_form = CheckForm { product: Product::SimSwap, ..CheckForm::with_number(number) };
     match Msisdn::parse(&check_form.number, Mode::Sandbox) {
-        Ok(number) => update(access.project.id, &number),
+        Ok(number) => update(access.project.id, &number).await?,
         Err(error) => check_form.error = Some(to_sentence(&error.to_string())),
     }
-    Ok(render_handset(app, &access, check_form, PhoneScreen::Idle))
+    render_handset(app, &access, check_form, PhoneScreen::Idle).await
 }
 
 #[cfg(test)]

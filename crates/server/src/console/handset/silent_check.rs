@@ -225,7 +225,7 @@ pub async fn open(
     let mut browser = SimulatedBrowser::for_check(check, product, text("sim"), text("t"));
     browser.follow_redirects(&app, check, &context).await;
     let check_form = CheckForm { product, ..CheckForm::with_number(browser.sim.clone()) };
-    Ok(render_handset(&app, &access, check_form, PhoneScreen::Browser(Box::new(browser))))
+    render_handset(&app, &access, check_form, PhoneScreen::Browser(Box::new(browser))).await
 }
 
 /// `POST …/handset/code`: redeems the code, as the project's server would.

@@ -202,7 +202,7 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
     };
     let check_form = CheckForm::with_number(fields.get("sim").unwrap_or_default().to_owned());
     let draft = SmsDraft::from_rejected_form(&fields, &error);
-    Ok(render_handset(&app, &access, check_form, PhoneScreen::Sms(Box::new(draft))))
+    render_handset(&app, &access, check_form, PhoneScreen::Sms(Box::new(draft))).await
 }
 
 fn parse_sms(fields: &FormFields) -> Result<(Msisdn, Msisdn, SmsFaults), String> {

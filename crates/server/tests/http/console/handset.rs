@@ -1,5 +1,6 @@
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
+use ringtrue_test_support::poll_until;
 use serde_json::json;
 
 use super::{
@@ -10,7 +11,7 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     reverse_sms::EVEN,
-    world::{TestProject, World},
+    world::{TestProject, World, is_token_accepted, send_to},
 };
 
 const ODD: &str = "+990123456701";
@@ -218,6 +219,23 @@ async fn sim_swaps_affect_their_project_only() {
     phone.submit_form("/swap", &[("number", "invalid")]).await.assert(400);
 }
 
+/// A swap on one node affects the checks of all.
+async fn sim_swaps_reach_all_nodes(world: World) {
+    let second = world.second_node().await;
+    let mut phone = Phone::of(&world).await;
+    let token = world.token(&phone.project.client_id, &phone.project.client_secret, "sim_swap").await;
+    poll_until("the token is accepted", async || is_token_accepted(second.address, &token).await).await;
+    let is_unchanged = async || {
+        let request = Request::post("/v1/sim-swap-checks").bearer(&token).json(&json!({"phone_number": EVEN}));
+        send_to(second.address, request).await.assert(201).json()["no_sim_change"].clone()
+    };
+    assert_eq!(is_unchanged().await, true);
+    phone.submit_form("/swap", &[("number", EVEN), ("when", "now")]).await.assert(200);
+    assert_eq!(is_unchanged().await, false);
+    phone.submit_form("/swap-back", &[("number", EVEN)]).await.assert(200);
+    assert_eq!(is_unchanged().await, true);
+}
+
 async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: World) {
     let mut phone = Phone::of(&world).await;
     let project = phone.page.trim_end_matches("/handset").to_owned();
@@ -249,4 +267,4 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
     }
 }
 
-on_both_stores!(disabled_project_creates_no_checks_and_explains_no_eligibility);
+on_both_stores!(sim_swaps_reach_all_nodes, disabled_project_creates_no_checks_and_explains_no_eligibility);

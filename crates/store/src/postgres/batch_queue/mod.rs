@@ -43,6 +43,7 @@ use tokio::{
     task::yield_now,
     time::timeout,
 };
+use tokio_postgres::error::SqlState;
 
 use super::{
     BatchQueues, TRANSACTION_TIMEOUT,
@@ -50,7 +51,7 @@ use super::{
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
 use pipeline::BatchSession;
-pub(super) use pipeline::{BatchStatement, PipelinedTransaction, rows_by_id, to_rows, update_counters};
+pub(super) use pipeline::{BatchStatement, CounterSlot, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
 /// Attempts of a batch whose transaction conflicts with others.
@@ -86,8 +87,10 @@ pub(super) trait BatchedOperation: Operation + Sized {
 
 #[derive(Debug)]
 pub(super) enum BatchError {
-    /// One of the operations is invalid. The others may succeed without it.
+    /// One of the operations is invalid, or concerns a server that is down. The others may succeed without it.
     Rows(StoreError),
+    /// A number has reached its limit.
+    NumberLimitReached,
     /// The transaction was rolled back because of a concurrent one.
     Conflict(StoreError),
     /// The server failed, and the outcome may be unknown.
@@ -97,16 +100,38 @@ pub(super) enum BatchError {
 impl From<tokio_postgres::Error> for BatchError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error_origin(&error) {
+            _ if is_number_limit_reached(&error) => BatchError::NumberLimitReached,
             _ if is_conflict(&error) => BatchError::Conflict(store_error(&error)),
+            _ if is_outage_of_worker(&error) => BatchError::Rows(store_error(&error)),
             ErrorOrigin::Server => BatchError::Server(store_error(&error)),
             ErrorOrigin::Statement => BatchError::Rows(store_error(&error)),
         }
     }
 }
 
+/// Citus forwards only the code and the message, in which the name of the table has the number of the shard.
+fn is_number_limit_reached(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::NOT_NULL_VIOLATION && error.message().contains("\"number_limits")
+    })
+}
+
+/// Whether a server could not reach another one. The shards of the others can still be changed.
+fn is_outage_of_worker(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.code().code().starts_with("08"))
+}
+
 impl BatchError {
     pub(super) fn wrong_results() -> Self {
         BatchError::Server(StoreError::Refused("the server returned unexpected results".to_owned()))
+    }
+
+    fn into_store_error(self) -> StoreError {
+        match self {
+            BatchError::Rows(error) | BatchError::Conflict(error) | BatchError::Server(error) => error,
+            // The operation handles it.
+            BatchError::NumberLimitReached => StoreError::Refused("the limit of a number is reached".to_owned()),
+        }
     }
 }
 
@@ -265,7 +290,8 @@ impl BatchWorker {
                         results[position] = Some(Err(error));
                     }
                 }
-                Err(BatchError::Conflict(error) | BatchError::Server(error)) => {
+                Err(error) => {
+                    let error = error.into_store_error();
                     tracing::warn!(queue = O::NAME, batch.size = part.len(), %error, "batch failed");
                     // The remaining parts would fail as well.
                     unavailable = match error {
@@ -304,7 +330,7 @@ impl BatchWorker {
             Some(session) if !session.client.is_closed() => session,
             _ => {
                 let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
-                BatchSession::new(client, self.slot)
+                BatchSession::start(client, self.slot, self.connector.is_distributed()).await?
             }
         };
         let mut tx = PipelinedTransaction::new(&mut session);
@@ -330,7 +356,7 @@ impl BatchWorker {
             }
             Err(error) => {
                 let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
-                if matches!((&error, rolled_back), (BatchError::Rows(_) | BatchError::Conflict(_), Ok(Ok(())))) {
+                if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
                     self.session = Some(session);
                 }
                 Err(error)
@@ -463,7 +489,7 @@ mod tests {
     async fn statements_are_prepared_again_with_growing_intervals() {
         let _lock = TABLE_LOCK.lock().await;
         let (_queue, client) = start().await;
-        let mut session = BatchSession::new(client, 0);
+        let mut session = BatchSession::start(client, 0, false).await.unwrap();
         let planned = "select max(prepare_time)::text from pg_prepared_statements where statement = 'select 7'";
         let (mut last, mut planned_at) = (String::new(), Vec::new());
         for use_number in 1..=70 {

@@ -1,0 +1,186 @@
+//! Exclusive binds: for an SMSC that allows the binds of one node only, nodes agree by a lease who binds.
+//!
+//! A node wants the lease while it has a bind, or is about to open one. It releases the lease when it has none, such as
+//! during the delay before a reconnect, so that another node tries next. A node that dies loses the lease when it
+//! expires. The database decides when that is, by its own clock.
+//!
+//! The holder counts the time from before its request on its own monotonic clock, and closes its binds
+//! [`RELEASE_MARGIN`] before the lease can expire. Two nodes are therefore not bound together, whatever their clocks say,
+//! and however long a request took.
+
+use std::{sync::Arc, time::Duration};
+
+use ringtrue_engine::ports::{Clock, Lease, LeaseRequest, LeaseStore, NodeId, StoreError};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::status::BindStatus;
+
+/// Longest time without a bind after the holder has died, apart from the renewal interval and the bind itself.
+const LEASE_DURATION: Duration = Duration::from_secs(5);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time to unbind before the lease expires.
+const RELEASE_MARGIN: Duration = Duration::from_secs(1);
+/// Longest graceful unbind after the lease was lost.
+pub(super) const UNBIND_TIMEOUT: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeaseState {
+    /// This node may have binds until then.
+    Held {
+        until: Instant,
+    },
+    NotHeld,
+}
+
+pub(super) struct BindLease {
+    name: String,
+    node: NodeId,
+    store: Arc<dyn LeaseStore>,
+    clock: Arc<dyn Clock>,
+    state: watch::Sender<LeaseState>,
+    /// Binds that are open, or wait to be opened.
+    users: watch::Sender<usize>,
+}
+
+/// Name of the lease of a connector.
+pub fn lease_name(connector: &str) -> String {
+    format!("smpp:{connector}")
+}
+
+/// Wants the lease until dropped.
+#[must_use = "the lease is released when the last user is dropped"]
+pub(super) struct LeaseUser<'a>(&'a BindLease);
+
+impl Drop for LeaseUser<'_> {
+    fn drop(&mut self) {
+        self.0.users.send_modify(|users| *users -= 1);
+    }
+}
+
+impl LeaseUser<'_> {
+    /// Waits until this node holds the lease.
+    pub(super) async fn wait_until_held(&self) {
+        // The sender is never dropped while `self` lives.
+        let is_held = |state: &LeaseState| matches!(state, LeaseState::Held { until } if Instant::now() < *until);
+        let _ = self.0.state.subscribe().wait_for(is_held).await;
+    }
+
+    /// Waits until this node no longer holds the lease, or cannot be sure.
+    pub(super) async fn wait_until_lost(&self) {
+        let mut state = self.0.state.subscribe();
+        loop {
+            let LeaseState::Held { until } = *state.borrow_and_update() else { return };
+            tokio::select! {
+                changed = state.changed() => if changed.is_err() { return },
+                () = sleep_until(until) => return,
+            }
+        }
+    }
+}
+
+impl BindLease {
+    pub(super) fn new(connector: &str, node: NodeId, store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>) -> Self {
+        let (state, users) = (watch::Sender::new(LeaseState::NotHeld), watch::Sender::new(0));
+        BindLease { name: lease_name(connector), node, store, clock, state, users }
+    }
+
+    pub(super) fn use_lease(&self) -> LeaseUser<'_> {
+        self.users.send_modify(|users| *users += 1);
+        LeaseUser(self)
+    }
+
+    /// Acquires, renews and releases the lease until `stop` is cancelled and all binds are closed.
+    pub(super) async fn run(&self, binds: &BindStatus, stop: &CancellationToken) {
+        let (mut users, mut binds_changed) = (self.users.subscribe(), binds.subscribe());
+        let mut known_until = Instant::now();
+        loop {
+            let wanted = *users.borrow_and_update() > 0;
+            binds_changed.mark_unchanged();
+            if !wanted {
+                self.release().await;
+                if stop.is_cancelled() {
+                    return;
+                }
+            }
+            let requested_at = Instant::now();
+            let current = if wanted { self.acquire(binds).await } else { self.find().await };
+            match current {
+                Ok(lease) => {
+                    let other = lease.filter(|lease| lease.holder != self.node);
+                    binds.set_other_node(other.map(|lease| lease.links_up as usize));
+                    known_until = requested_at + LEASE_DURATION;
+                }
+                Err(error) => {
+                    tracing::debug!(lease.name = self.name, %error, "failed to read or renew the lease; retrying");
+                    if known_until <= Instant::now() {
+                        binds.set_other_node(None);
+                    }
+                }
+            }
+            tokio::select! {
+                () = sleep(RENEWAL_INTERVAL) => {}
+                // The first user wants the lease, or the last one is gone.
+                _ = users.wait_for(|users| (*users > 0) != wanted) => {}
+                // Other nodes learn of a new or lost bind.
+                _ = binds_changed.changed() => {}
+                () = stop.cancelled(), if !wanted => {}
+            }
+        }
+    }
+
+    async fn acquire(&self, binds: &BindStatus) -> Result<Option<Lease>, StoreError> {
+        let requested_at = Instant::now();
+        let links_up = u32::try_from(binds.status().binds_up).unwrap_or(u32::MAX);
+        let request = LeaseRequest { name: self.name.clone(), node: self.node, duration: LEASE_DURATION, links_up };
+        let acquired = with_timeout(self.store.acquire_lease(request, self.clock.machine_now())).await;
+        match &acquired {
+            Ok(lease) if lease.holder == self.node => {
+                let until = requested_at + LEASE_DURATION - RELEASE_MARGIN;
+                if self.state.send_replace(LeaseState::Held { until }) == LeaseState::NotHeld {
+                    tracing::info!(lease.name = self.name, "lease acquired: this node binds");
+                }
+            }
+            Ok(_) => self.lose("another node holds it"),
+            // A lease that was held so far stays valid until it expires.
+            Err(_) => {
+                let held = *self.state.borrow();
+                if matches!(held, LeaseState::Held { until } if until <= Instant::now()) {
+                    self.lose("it could not be renewed");
+                }
+            }
+        }
+        acquired.map(Some)
+    }
+
+    async fn find(&self) -> Result<Option<Lease>, StoreError> {
+        with_timeout(self.store.find_lease(&self.name, self.clock.machine_now())).await
+    }
+
+    fn lose(&self, reason: &str) {
+        if self.state.send_replace(LeaseState::NotHeld) != LeaseState::NotHeld {
+            tracing::warn!(lease.name = self.name, reason, "lease lost: this node closes its binds");
+        }
+    }
+
+    /// Releases the lease, if held. Called without binds.
+    async fn release(&self) {
+        if self.state.send_replace(LeaseState::NotHeld) == LeaseState::NotHeld {
+            return;
+        }
+        match with_timeout(self.store.release_lease(&self.name, self.node)).await {
+            Ok(()) => tracing::info!(lease.name = self.name, "lease released"),
+            // It expires by itself.
+            Err(error) => tracing::debug!(lease.name = self.name, %error, "failed to release the lease"),
+        }
+    }
+}
+
+/// Later results are useless, because the lease has expired.
+async fn with_timeout<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let late = |_| StoreError::Unavailable("no response before the lease expires".to_owned());
+    timeout(LEASE_DURATION, request).await.map_err(late)?
+}

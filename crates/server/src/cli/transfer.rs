@@ -1,0 +1,202 @@
+//! `ringtrue backup`, `export` and `import`: copies of the configured database.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, BufWriter, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use ringtrue_client::printer;
+use ringtrue_engine::ports::{Clock, StoreError};
+use ringtrue_store::{BackupError, BackupProgress, ExportOptions, TransferError, TransferProgress};
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::{
+    arguments::{BackupArguments, ExportArguments, ImportArguments},
+    context::{CommandContext, database_clock, open_keys, open_store},
+    error::CliError,
+};
+
+/// Standard input or output, instead of a file.
+const STANDARD_STREAM: &str = "-";
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Limits notes about progress to one in a second.
+struct ProgressNotes {
+    last: Instant,
+}
+
+impl ProgressNotes {
+    fn new() -> Self {
+        ProgressNotes { last: Instant::now() }
+    }
+
+    fn print(&mut self, note: impl FnOnce() -> String) {
+        if self.last.elapsed() >= PROGRESS_INTERVAL {
+            self.last = Instant::now();
+            printer::print_note(&note());
+        }
+    }
+}
+
+fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
+    let mut notes = ProgressNotes::new();
+    move |TransferProgress { table, rows, is_complete }| {
+        if is_complete {
+            printer::print_note(&format!("{table}: {rows} rows"));
+        } else {
+            notes.print(|| format!("{table}: {rows} rows so far"));
+        }
+    }
+}
+
+/// Copies the SQLite database of a running deployment.
+pub(super) async fn backup(context: &CommandContext, arguments: &BackupArguments) -> Result<(), CliError> {
+    let url = context.config()?.store.url;
+    let mut notes = ProgressNotes::new();
+    let report = move |BackupProgress { copied_pages, total_pages }| {
+        notes.print(|| format!("{copied_pages} of {total_pages} pages copied"));
+    };
+    let bytes = ringtrue_store::backup(&url, &arguments.file, report).await.map_err(|error| match error {
+        BackupError::Store(error) => CliError::Store(error),
+        BackupError::NotSqlite => CliError::with_hint(
+            format!("{url}: `ringtrue backup` copies SQLite databases only"),
+            "Use PostgreSQL's own tools: `pg_basebackup` with WAL archiving, to restore any point in time, or `pg_dump`. \
+             See \"Backup and restore\" in docs/operating.md.",
+        ),
+        BackupError::Empty => {
+            CliError::with_hint(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")
+        }
+        BackupError::Exists { .. } => {
+            CliError::with_hint(error.to_string(), "A backup never replaces a file: choose another name.")
+        }
+        BackupError::Locked | BackupError::File { .. } => {
+            CliError::with_hint(error.to_string(), "Nothing was written. Check the directory and its free space.")
+        }
+    })?;
+    context.printer.print_record(vec![
+        ("file", json!(arguments.file.display().to_string())),
+        ("bytes", json!(bytes)),
+        ("database", json!(url.to_string())),
+    ])?;
+    printer::print_note(
+        "The master key and the configuration are not in the file. Without the master key, the backup is useless: keep \
+         a copy of it elsewhere.",
+    );
+    Ok(())
+}
+
+/// Writes the whole deployment to a file, for `ringtrue import`.
+pub(super) async fn export(context: &CommandContext, arguments: &ExportArguments) -> Result<(), CliError> {
+    let config = context.config()?;
+    let now = database_clock(&*open_store(&config).await?).await?.now();
+    let options = ExportOptions { now, allow_running_servers: arguments.online };
+    let url = &config.store.url;
+    if arguments.file == Path::new(STANDARD_STREAM) {
+        let rows = ringtrue_store::export(url, options, BufWriter::new(io::stdout()), report_rows()).await;
+        printer::print_note(&format!("Exported {} rows.", rows.map_err(transfer_error)?));
+        return Ok(());
+    }
+    let file = NewFile::create(&arguments.file)?;
+    let rows = ringtrue_store::export(url, options, file.writer()?, report_rows()).await.map_err(transfer_error)?;
+    let bytes = file.publish()?;
+    context.printer.print_record(vec![
+        ("file", json!(arguments.file.display().to_string())),
+        ("bytes", json!(bytes)),
+        ("rows", json!(rows)),
+    ])?;
+    printer::print_note(
+        "The file is as sensitive as the database. Once it is imported, do not start servers on the old database again.",
+    );
+    Ok(())
+}
+
+/// Reads a deployment from a file into an empty database.
+pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments) -> Result<(), CliError> {
+    let config = context.config()?;
+    let master = context.master_key(&config)?;
+    // Reports a database that is unreachable or not migrated.
+    drop(open_store(&config).await?);
+    let url = &config.store.url;
+    let imported = if arguments.file == Path::new(STANDARD_STREAM) {
+        ringtrue_store::import(url, BufReader::new(io::stdin()), report_rows()).await
+    } else {
+        let file = File::open(&arguments.file).map_err(|error| unreadable(&arguments.file, &error))?;
+        ringtrue_store::import(url, BufReader::new(file), report_rows()).await
+    };
+    let rows = imported.map_err(transfer_error)?;
+    context.printer.print_record(vec![("rows", json!(rows)), ("database", json!(url.to_string()))])?;
+    if open_keys(&*open_store(&config).await?, &master).await.is_err() {
+        printer::print_note(
+            "The configured master key cannot unseal the imported keys: configure the master key of the old deployment.",
+        );
+    }
+    printer::print_note("Start servers on this database only: do not start servers on the old one again.");
+    Ok(())
+}
+
+fn transfer_error(error: TransferError) -> CliError {
+    match error {
+        TransferError::Store(error) => CliError::Store(error),
+        TransferError::SchemaMismatch => CliError::Store(StoreError::Refused(error.to_string())),
+        TransferError::ServersRunning { .. } => CliError::with_hint(
+            error.to_string(),
+            "A server that was killed counts as running for 5 s. `--online` exports anyway, for a rehearsal.",
+        ),
+        TransferError::NotAnExport
+        | TransferError::Damaged { .. }
+        | TransferError::Truncated { .. }
+        | TransferError::WrongChecksum => {
+            CliError::with_hint(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
+        }
+        TransferError::File(_)
+        | TransferError::NotEmpty { .. }
+        | TransferError::UnsupportedVersion { .. }
+        | TransferError::OtherSchema { .. }
+        | TransferError::Column { .. } => CliError::with_hint(error.to_string(), "Nothing was exported or imported."),
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> CliError {
+    CliError::with_hint(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
+}
+
+/// A file that appears under its name when it is complete, readable by its owner only.
+struct NewFile {
+    path: PathBuf,
+    temporary: NamedTempFile,
+}
+
+impl NewFile {
+    fn create(path: &Path) -> Result<Self, CliError> {
+        let exists = path.try_exists().map_err(|error| unreadable(path, &error))?;
+        if exists {
+            return Err(already_exists(path));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = tempfile::Builder::new().prefix(".ringtrue-export-").tempfile_in(folder);
+        Ok(NewFile { path: path.to_owned(), temporary: temporary.map_err(|error| unreadable(path, &error))? })
+    }
+
+    fn writer(&self) -> Result<impl Write + Send + use<>, CliError> {
+        Ok(BufWriter::new(self.temporary.as_file().try_clone()?))
+    }
+
+    /// Returns the size in bytes.
+    fn publish(self) -> Result<u64, CliError> {
+        let file = self.temporary.as_file();
+        file.sync_all()?;
+        let bytes = file.metadata()?.len();
+        self.temporary.persist_noclobber(&self.path).map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => already_exists(&self.path),
+            _ => unreadable(&self.path, &error.error),
+        })?;
+        Ok(bytes)
+    }
+}
+
+fn already_exists(path: &Path) -> CliError {
+    CliError::with_hint(format!("{} exists already", path.display()), "An export never replaces a file.")
+}

@@ -1,0 +1,119 @@
+//! Three processes that divide the rate limit of a workspace by demand.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    ops::RangeInclusive,
+    sync::{Arc, Mutex},
+};
+
+use jiff::{Timestamp, fmt::rfc2822};
+use ringtrue_test_support::{
+    database::Database,
+    http_client::{self, Request},
+    poll_until,
+    server_process::ServerProcess,
+};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::deployment::{CHECKS, Deployment, wait_until_known};
+
+/// Calls per second, far below the capacity of this machine.
+const LIMIT: usize = 60;
+/// Seconds are those of the `Date` header, which a response may carry a moment after its call was counted.
+const WHOLE_LIMIT: RangeInclusive<usize> = LIMIT * 9 / 10..=LIMIT * 11 / 10;
+/// Of several seconds, the least median and the largest mean, which is the contract's.
+const SHARED_LIMIT: RangeInclusive<usize> = LIMIT * 8 / 10..=LIMIT * 12 / 10;
+/// Clients of each node, which send the next request after each response.
+const CLIENTS: usize = 4;
+
+#[tokio::test]
+async fn limit_follows_demand() {
+    let database = Database::postgres().await;
+    let deployment = Deployment::new(database.address());
+    let mut nodes = [(); 3].map(|()| deployment.serve_with(&[("RINGTRUE_RATE_LIMITS__READ", LIMIT.to_string())]));
+    let token = deployment.product_token(&nodes[0], json!({})).await;
+    for node in &nodes {
+        wait_until_known(node, &token).await;
+    }
+
+    // A client on one node has the whole limit while the others are idle.
+    for node in &nodes {
+        let load = Load::start(&[node], &token);
+        // The node before was busy a moment ago.
+        load.measure(3).await;
+        let seconds = load.measure(3).await;
+        assert!(seconds.iter().all(|admitted| WHOLE_LIMIT.contains(admitted)), "{seconds:?}");
+    }
+
+    // Busy nodes together stay within 1.2 times the limit, once they know of each other.
+    let load = Load::start(&[&nodes[0], &nodes[1], &nodes[2]], &token);
+    load.measure(2).await;
+    assert_shared(&load.measure(5).await);
+
+    // No call waits for another machine: nodes that cannot exchange their demand keep their shares.
+    let locks = [database.lock("node_demand"), database.lock("nodes")];
+    assert_shared(&load.measure(4).await);
+    drop(locks);
+    load.measure(2).await;
+
+    // The share of a dead node returns to the others.
+    nodes[2].kill();
+    poll_until("two nodes admit the whole limit", async || WHOLE_LIMIT.contains(&load.measure(1).await[0])).await;
+    assert_shared(&load.measure(4).await);
+}
+
+#[track_caller]
+fn assert_shared(seconds: &[usize]) {
+    let mean = seconds.iter().sum::<usize>() / seconds.len();
+    let mut sorted = seconds.to_vec();
+    sorted.sort_unstable();
+    // In a second in which the machine is busy otherwise, clients send less than they may.
+    let median = sorted[sorted.len() / 2];
+    assert!(mean <= *SHARED_LIMIT.end() && median >= *SHARED_LIMIT.start(), "{seconds:?}");
+}
+
+/// Clients that exceed the limit on some nodes, until dropped.
+struct Load {
+    /// Admitted calls in each second with responses.
+    admitted: Arc<Mutex<BTreeMap<i64, usize>>>,
+    _clients: JoinSet<()>,
+}
+
+impl Load {
+    fn start(nodes: &[&ServerProcess], token: &str) -> Self {
+        let admitted = Arc::<Mutex<BTreeMap<i64, usize>>>::default();
+        let mut clients = JoinSet::new();
+        for address in nodes.iter().map(|node| node.address) {
+            for _ in 0..CLIENTS {
+                clients.spawn(call_repeatedly(address, token.to_owned(), Arc::clone(&admitted)));
+            }
+        }
+        Load { admitted, _clients: clients }
+    }
+
+    /// The calls admitted in each of the next whole seconds.
+    async fn measure(&self, seconds: usize) -> Vec<usize> {
+        self.admitted.lock().unwrap().clear();
+        // The first and the last second are not whole.
+        let whole = || {
+            let admitted = self.admitted.lock().unwrap();
+            let last = admitted.len().saturating_sub(1);
+            admitted.values().take(last).skip(1).copied().collect::<Vec<_>>()
+        };
+        poll_until("the seconds have passed", async || whole().len() >= seconds).await;
+        whole()
+    }
+}
+
+/// Calls a node until it is gone.
+async fn call_repeatedly(address: SocketAddr, token: String, admitted: Arc<Mutex<BTreeMap<i64, usize>>>) {
+    let request = Request::get(&format!("{CHECKS}?size=1")).bearer(&token);
+    while let Some(response) = http_client::try_send(address, &request).await {
+        assert!([200, 429].contains(&response.status), "{response:?}");
+        let date = response.header("date").expect("a date");
+        let second = rfc2822::parse(date).map(|date| Timestamp::from(date).as_second()).expect("an HTTP date");
+        *admitted.lock().unwrap().entry(second).or_default() += usize::from(response.status == 200);
+    }
+}

@@ -1,0 +1,1 @@
+-- PostgreSQL divides checks into partitions. SQLite needs none.

@@ -1,0 +1,231 @@
+//! Distribution of the tables over the servers of a Citus cluster.
+//!
+//! Rows that belong to a check are placed by its bucket, so that a transaction over one check stays on one server, and a
+//! look-up by id or SMS code is one task. Counters and logs are placed by project. The control plane is copied to every
+//! server, so that counters can be joined with projects. Tables that nodes coordinate by (`database_state`, `nodes`,
+//! `node_demand`, `control_version`) stay on the coordinator, to which all nodes connect.
+
+use std::collections::BTreeSet;
+
+use ringtrue_engine::ports::StoreError;
+use tokio_postgres::{Client, types::ToSql};
+
+use super::{
+    connect::{PostgresConnector, store_error},
+    schema::LOCK_SQL,
+};
+use crate::url::PostgresAddress;
+
+#[derive(Clone, Copy, Debug)]
+enum Placement {
+    /// A copy on each server.
+    Reference,
+    /// By the hash of a column, on the same servers as another table with the same hash.
+    Distributed { column: &'static str, like: &'static str },
+}
+
+const BY_BUCKET: Placement = Placement::Distributed { column: "bucket", like: "checks" };
+const BY_PROJECT: Placement = Placement::Distributed { column: "project_id", like: "usage_counters" };
+
+/// A batch of writes goes to every shard, so many shards make it slow; few shards cannot be spread over more servers.
+const SHARDS_PER_WORKER: i64 = 4;
+
+/// A table comes after those that it references.
+const TABLES: &[(&str, Placement)] = &[
+    ("workspaces", Placement::Reference),
+    ("projects", Placement::Reference),
+    ("credentials", Placement::Reference),
+    ("accounts", Placement::Reference),
+    ("memberships", Placement::Reference),
+    ("sessions", Placement::Reference),
+    ("account_links", Placement::Reference),
+    ("invitations", Placement::Reference),
+    ("audit_events", Placement::Reference),
+    ("revocations", Placement::Reference),
+    ("sealed_keys", Placement::Reference),
+    ("login_throttle", Placement::Reference),
+    ("erasures", Placement::Reference),
+    ("number_limits", Placement::Distributed { column: "number_hash", like: "none" }),
+    ("idempotency_keys", Placement::Distributed { column: "key_digest", like: "none" }),
+    ("usage_counters", Placement::Distributed { column: "project_id", like: "none" }),
+    ("usage_days", BY_PROJECT),
+    ("activity", BY_PROJECT),
+    ("requests", BY_PROJECT),
+    ("checks", Placement::Distributed { column: "bucket", like: "none" }),
+    ("callbacks", BY_BUCKET),
+    ("callback_attempts", BY_BUCKET),
+    ("deadlines", BY_BUCKET),
+    ("redirect_sessions", BY_BUCKET),
+];
+
+/// The tables of a database, as seen by Citus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DistributionState {
+    /// The database has no Citus extension.
+    NoCitus,
+    /// Citus has no worker.
+    NoWorkers,
+    /// These tables are not distributed.
+    Pending(Vec<String>),
+    Distributed(ShardBalance),
+}
+
+/// How evenly the shards of checks are placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardBalance {
+    /// Tables by kind: copied to every server, and distributed.
+    pub reference_tables: usize,
+    pub distributed_tables: usize,
+    /// Servers with the number and the size in bytes of their shards.
+    pub servers: Vec<(String, i64, i64)>,
+}
+
+/// A table that is being distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistributionProgress {
+    pub table: &'static str,
+    pub number: usize,
+    pub total: usize,
+}
+
+/// Tells which tables are where. Changes nothing.
+pub(crate) async fn distribution_state(address: &PostgresAddress) -> Result<DistributionState, StoreError> {
+    let (client, _) = PostgresConnector::new(address)?.connect().await?;
+    read_state(&client).await.map_err(|error| store_error(&error))
+}
+
+async fn read_state(client: &Client) -> Result<DistributionState, tokio_postgres::Error> {
+    if !has_citus(client).await? {
+        return Ok(DistributionState::NoCitus);
+    }
+    let workers = "select count(*) from citus_get_active_worker_nodes()";
+    if client.query_one(workers, &[]).await?.try_get::<_, i64>(0)? == 0 {
+        return Ok(DistributionState::NoWorkers);
+    }
+    let pending = pending_tables(client).await?;
+    if !pending.is_empty() {
+        return Ok(DistributionState::Pending(pending.into_iter().map(|(table, _)| table.to_owned()).collect()));
+    }
+    let servers = client
+        .query(
+            "select nodename || ':' || nodeport, count(*), coalesce(sum(shard_size), 0)::bigint from citus_shards
+              where citus_table_type = 'distributed' group by 1 order by 1",
+            &[],
+        )
+        .await?;
+    let servers = servers.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
+    let reference_tables = TABLES.iter().filter(|(_, placement)| matches!(placement, Placement::Reference)).count();
+    Ok(DistributionState::Distributed(ShardBalance {
+        reference_tables,
+        distributed_tables: TABLES.len() - reference_tables,
+        servers: servers.collect::<Result<_, tokio_postgres::Error>>()?,
+    }))
+}
+
+async fn has_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
+    client.query_one("select exists (select from pg_extension where extname = 'citus')", &[]).await?.try_get(0)
+}
+
+async fn pending_tables(client: &Client) -> Result<Vec<(&'static str, Placement)>, tokio_postgres::Error> {
+    // Citus lists tables that a reference table refers to as local ones.
+    let rows =
+        client.query("select logicalrelid::text from pg_dist_partition where partmethod = 'h' or repmodel = 't'", &[]);
+    let distributed: BTreeSet<String> = rows.await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    Ok(TABLES.iter().filter(|(table, _)| !distributed.contains(*table)).copied().collect())
+}
+
+/// Distributes the tables that are not distributed yet, and returns their names. Servers may keep running: rows are
+/// copied while they are written. A call after an interrupted one continues with the table that was interrupted.
+///
+/// `progress` is called before each table.
+pub(crate) async fn distribute(
+    address: &PostgresAddress,
+    mut progress: impl FnMut(DistributionProgress) + Send,
+) -> Result<Vec<&'static str>, StoreError> {
+    let (client, _) = PostgresConnector::for_migrations(address)?.connect().await?;
+    // Released when the connection closes.
+    client.batch_execute(LOCK_SQL).await.map_err(|error| store_error(&error))?;
+    match read_state(&client).await.map_err(|error| store_error(&error))? {
+        DistributionState::NoCitus => {
+            return Err(StoreError::Refused(
+                "the database has no Citus extension: run `create extension citus` in it, on every server".to_owned(),
+            ));
+        }
+        DistributionState::NoWorkers => {
+            return Err(StoreError::Refused("Citus has no worker: add one with `citus_add_node`".to_owned()));
+        }
+        DistributionState::Distributed(_) => return Ok(Vec::new()),
+        DistributionState::Pending(_) => {}
+    }
+    ensure_codes_have_buckets(&client).await?;
+    choose_shard_count(&client).await.map_err(|error| store_error(&error))?;
+    let pending = pending_tables(&client).await.map_err(|error| store_error(&error))?;
+    let total = pending.len();
+    let mut distributed = Vec::with_capacity(total);
+    for (index, (table, placement)) in pending.into_iter().enumerate() {
+        progress(DistributionProgress { table, number: index + 1, total });
+        distribute_table(&client, table, placement).await.map_err(|error| store_error(&error))?;
+        tracing::info!(table, "table distributed");
+        distributed.push(table);
+    }
+    Ok(distributed)
+}
+
+/// Applies to this session, unless the administrator has chosen a number.
+async fn choose_shard_count(client: &Client) -> Result<(), tokio_postgres::Error> {
+    let choose = "select set_config('citus.shard_count', ($1 * count(*))::text, false)
+                    from citus_get_active_worker_nodes()
+                  having (select source from pg_settings where name = 'citus.shard_count') = 'default'";
+    client.query_opt(choose, &[&SHARDS_PER_WORKER]).await.map(drop)
+}
+
+/// Open checks of a release without buckets would not be found by their codes.
+async fn ensure_codes_have_buckets(client: &Client) -> Result<(), StoreError> {
+    let select = "select count(*) from checks join deadlines on checks.id = deadlines.check_id
+                   where code_hash is not null and concluded_at is null
+                     and checks.bucket <> (get_byte(code_hash, 30) & 15) * 256 + get_byte(code_hash, 31)";
+    let row = client.query_one(select, &[]).await.map_err(|error| store_error(&error))?;
+    match row.try_get::<_, i64>(0).map_err(|error| store_error(&error))? {
+        0 => Ok(()),
+        open => Err(StoreError::Refused(format!(
+            "{open} open Reverse SMS checks were created by an earlier release: try again when they have ended"
+        ))),
+    }
+}
+
+async fn distribute_table(client: &Client, table: &str, placement: Placement) -> Result<(), tokio_postgres::Error> {
+    match placement {
+        Placement::Reference => client.execute("select create_reference_table($1::text::regclass)", &[&table]).await?,
+        Placement::Distributed { column, like } => {
+            let is_empty = format!("select not exists (select from {table})");
+            let is_empty: bool = client.query_one(&is_empty, &[]).await?.try_get(0)?;
+            let parameters: [&(dyn ToSql + Sync); 3] = [&table, &column, &like];
+            // An empty table needs no copy, which takes seconds.
+            let create = if is_empty {
+                "select create_distributed_table($1::text::regclass, $2, colocate_with => $3)"
+            } else {
+                "select create_distributed_table_concurrently($1::text::regclass, $2, colocate_with => $3)"
+            };
+            client.execute(create, &parameters).await?
+        }
+    };
+    // The rows that were copied are still in the coordinator's own table, where no query sees them.
+    client.execute("select truncate_local_data_after_distributing_table($1::text::regclass)", &[&table]).await?;
+    Ok(())
+}
+
+/// Distributes the tables of a new database. Returns the names of the tables that were distributed.
+pub(crate) async fn distribute_if_empty(address: &PostgresAddress) -> Result<Vec<&'static str>, StoreError> {
+    let (client, _) = PostgresConnector::new(address)?.connect().await?;
+    let state = read_state(&client).await.map_err(|error| store_error(&error))?;
+    let DistributionState::Pending(pending) = state else { return Ok(Vec::new()) };
+    let is_first_time = pending.len() == TABLES.len();
+    let has_data = "select exists (select from workspaces) or exists (select from accounts)";
+    let row = client.query_one(has_data, &[]).await.map_err(|error| store_error(&error))?;
+    // A later release adds empty tables to a distributed database.
+    if is_first_time && row.try_get::<_, bool>(0).map_err(|error| store_error(&error))? {
+        return Ok(Vec::new());
+    }
+    drop(client);
+    distribute(address, |_| {}).await
+}

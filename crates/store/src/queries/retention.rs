@@ -1,0 +1,241 @@
+//! Deletion of old checks with everything that belongs to them.
+//!
+//! The boundary in `check_retention` moves first: from then on lists omit all older checks, and do not count them. The
+//! rows follow in small transactions. Counters are kept, since usage outlives the checks.
+//!
+//! Where tables are partitioned by month, the boundary is the first of a month, and partitions before it are dropped.
+
+use std::time::{Duration, Instant};
+
+use jiff::{Timestamp, tz::TimeZone};
+use ringtrue_engine::ports::{DeletedChecks, StoreError};
+use uuid::Uuid;
+
+use super::{SqlStore, placeholders};
+use crate::{
+    driver::{Database, TransactionEnd, Tx},
+    row::{Row, Value, values},
+    time_span::Span,
+};
+
+/// Checks of a statement.
+const MAX_CHUNK: u32 = 500;
+/// A chunk is planned for at most this part of a transaction, from the cost of the chunk before it. If the cost of a
+/// check rises tenfold, the transaction takes less than twice as long.
+const CHUNKS_PER_TRANSACTION: u32 = 10;
+
+/// Erasures that one transaction examines.
+const MAX_ERASURES: i64 = 1_000;
+
+const MOVE_BOUNDARY: &str = "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
+
+impl<D: Database> SqlStore<D> {
+    /// See [`HousekeepingStore::delete_old_checks`](ringtrue_engine::ports::HousekeepingStore::delete_old_checks).
+    pub(super) async fn delete_checks_before(
+        &self,
+        before: Timestamp,
+        max_duration: Duration,
+    ) -> Result<DeletedChecks, StoreError> {
+        let skip_locked = self.database.skip_locked_sql();
+        let before = match D::DROP_PARTITIONS_SQL {
+            None => before,
+            // Partitions are dropped as a whole.
+            Some(drop) => {
+                let month = first_of_month(before);
+                // Committed first: no list counts the checks of a partition that is gone.
+                self.write(MOVE_BOUNDARY, values![month]).await?;
+                self.write(drop, values![month]).await?;
+                month
+            }
+        };
+        let deleted = self
+            .database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let started = Instant::now();
+                    let elapsed = || started.elapsed();
+                    let deleted = delete_checks::<D>(tx, skip_locked, before, max_duration, &elapsed).await?;
+                    if D::DROP_PARTITIONS_SQL.is_some() {
+                        delete_orphaned_erasures(tx, end_of(before)).await?;
+                    }
+                    Ok(TransactionEnd::Commit(deleted))
+                })
+            })
+            .await?;
+        if deleted.checks > 0 {
+            self.database.checkpoint().await?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// The smallest id of a check that was created at `before` or later.
+fn end_of(before: Timestamp) -> Uuid {
+    Span::before(before.as_millisecond()).end_id()
+}
+
+fn first_of_month(at: Timestamp) -> Timestamp {
+    let month = at.to_zoned(TimeZone::UTC).first_of_month();
+    month.and_then(|month| month.start_of_day()).map_or(at, |start| start.timestamp())
+}
+
+/// `elapsed` is the duration of the transaction so far.
+async fn delete_checks<D: Database>(
+    tx: &mut dyn Tx,
+    skip_locked: &str,
+    before: Timestamp,
+    max_duration: Duration,
+    elapsed: &(dyn Fn() -> Duration + Sync),
+) -> Result<DeletedChecks, StoreError> {
+    tx.run(MOVE_BOUNDARY, values![before]).await?;
+    let (end, mut sizer) = (end_of(before), ChunkSizer::new(max_duration));
+    let mut checks = 0;
+    while let Some(size) = sizer.next_chunk(elapsed()) {
+        let chunk = delete_chunk::<D>(tx, skip_locked, end, size).await?;
+        checks += chunk.deleted;
+        if chunk.selected < size {
+            return Ok(DeletedChecks { checks, is_complete: true });
+        }
+    }
+    Ok(DeletedChecks { checks, is_complete: false })
+}
+
+/// Checks of a chunk.
+struct Chunk {
+    selected: u32,
+    /// Fewer than selected if another node deletes the same ones: not all databases can skip locked checks.
+    deleted: u64,
+}
+
+/// Deletes up to `size` concluded checks, oldest first.
+///
+/// A check that is open, or whose callback is still being sent, stays until it has ended. Tables are written in the
+/// order of the batches, so that the two cannot deadlock.
+async fn delete_chunk<D: Database>(
+    tx: &mut dyn Tx,
+    skip_locked: &str,
+    end: Uuid,
+    size: u32,
+) -> Result<Chunk, StoreError> {
+    let select = format!(
+        "select id from checks
+          where id < $1 and concluded_at is not null
+            and not exists (select 1 from callbacks where check_id = checks.id {} and state = 'waiting')
+          order by id limit $2 {skip_locked}",
+        D::same_bucket("callbacks", "checks")
+    );
+    let rows = tx.query(select.into(), values![end, i64::from(size)]).await?;
+    let ids: Vec<_> = ids_of(rows)?.into_iter().map(Value::from).collect();
+    if ids.is_empty() {
+        return Ok(Chunk { selected: 0, deleted: 0 });
+    }
+    let ids_sql = placeholders(1, ids.len());
+    let deleted = tx.query(format!("delete from checks where id in ({ids_sql}) returning id").into(), &ids).await?;
+    for table in ["callbacks", "callback_attempts", "erasures"] {
+        tx.query(format!("delete from {table} where check_id in ({ids_sql})").into(), &ids).await?;
+    }
+    Ok(Chunk { selected: u32::try_from(ids.len()).unwrap_or(size), deleted: deleted.len() as u64 })
+}
+
+/// Deletes the erasures of checks that were dropped with their partition.
+async fn delete_orphaned_erasures(tx: &mut dyn Tx, end: Uuid) -> Result<(), StoreError> {
+    let select = "select check_id as id from erasures where check_id < $1 order by check_id limit $2";
+    let mut orphans = ids_of(tx.run(select, values![end, MAX_ERASURES]).await?)?;
+    let in_sql = |ids: &[Uuid]| format!("in ({})", placeholders(1, ids.len()));
+    let values = |ids: &[Uuid]| ids.iter().copied().map(Value::from).collect::<Vec<_>>();
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    let select = format!("select id from checks where id {}", in_sql(&orphans));
+    let stored = ids_of(tx.query(select.into(), &values(&orphans)).await?)?;
+    orphans.retain(|id| !stored.contains(id));
+    if !orphans.is_empty() {
+        let delete = format!("delete from erasures where check_id {}", in_sql(&orphans));
+        tx.query(delete.into(), &values(&orphans)).await?;
+    }
+    Ok(())
+}
+
+fn ids_of(rows: Vec<Row>) -> Result<Vec<Uuid>, StoreError> {
+    rows.into_iter().map(|row| row.reader("checks").uuid("id")).collect()
+}
+
+/// Chooses the number of checks that a transaction deletes next, so that it ends in time whatever a check costs: an old
+/// check may be in the cache, or many reads of a slow disk away.
+#[derive(Debug)]
+struct ChunkSizer {
+    max_duration: Duration,
+    /// The last chunk, and when it began.
+    last: Option<(u32, Duration)>,
+}
+
+impl ChunkSizer {
+    fn new(max_duration: Duration) -> Self {
+        ChunkSizer { max_duration, last: None }
+    }
+
+    /// `elapsed` is the duration of the transaction so far. `None`: it should end. The first chunk is one check,
+    /// which measures the cost. A chunk is at most twice the one before.
+    fn next_chunk(&mut self, elapsed: Duration) -> Option<u32> {
+        let size = match self.last {
+            None => 1,
+            Some((last, began)) => {
+                let left = self.max_duration.checked_sub(elapsed)?.as_nanos();
+                let slice = (self.max_duration / CHUNKS_PER_TRANSACTION).as_nanos();
+                let cost = (elapsed.saturating_sub(began).as_nanos() / u128::from(last)).max(1);
+                let affordable = (left.min(slice) / cost).max(u128::from(left >= cost));
+                u32::try_from(affordable).unwrap_or(MAX_CHUNK).min(last * 2).min(MAX_CHUNK)
+            }
+        };
+        self.last = Some((size, elapsed));
+        (size > 0).then_some(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(10);
+
+    /// Runs a transaction with a manual clock. Returns its duration and the number of checks.
+    fn transaction(cost_of_check: impl Fn(u32) -> Duration) -> (Duration, u32) {
+        let (mut now, mut checks, mut sizer) = (Duration::ZERO, 0, ChunkSizer::new(LIMIT));
+        while let Some(size) = sizer.next_chunk(now) {
+            now += (checks..checks + size).map(&cost_of_check).sum::<Duration>();
+            checks += size;
+        }
+        (now, checks)
+    }
+
+    #[test]
+    fn number_of_checks_follows_their_cost() {
+        for (micros, expected) in [(10, 900..=1_000), (100, 90..=100), (1_000, 9..=10), (4_000, 2..=2)] {
+            let (duration, checks) = transaction(|_| Duration::from_micros(micros));
+            assert!(duration <= LIMIT, "{micros} µs: {duration:?}");
+            assert!(expected.contains(&checks), "{micros} µs: {checks}");
+        }
+    }
+
+    #[test]
+    fn transaction_ends_in_time_when_the_cost_rises() {
+        // The first checks are in the cache, the others on the disk.
+        for cached in 0..250 {
+            let (duration, checks) = transaction(|check| Duration::from_micros(if check < cached { 40 } else { 400 }));
+            assert!(duration <= LIMIT * 2, "{cached}: {duration:?}");
+            assert!(checks >= 20, "{cached}: {checks}");
+        }
+        // The first check of a transaction pays for pages that the others share.
+        let (duration, checks) = transaction(|check| Duration::from_micros(if check == 0 { 5_000 } else { 20 }));
+        assert!(duration <= LIMIT && checks > 100, "{duration:?}, {checks}");
+    }
+
+    #[test]
+    fn every_transaction_deletes_something() {
+        let (_, checks) = transaction(|_| LIMIT * 100);
+        assert_eq!(checks, 1);
+        let mut sizer = ChunkSizer::new(Duration::ZERO);
+        assert_eq!(sizer.next_chunk(Duration::from_secs(1)), Some(1));
+        assert_eq!(sizer.next_chunk(Duration::from_secs(2)), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! Online backup of a `SQLite` file.
+//!
+//! The backup reads one snapshot in a read transaction. Readers and the writer of the source do not wait for each other
+//! in WAL mode, and the open transaction keeps the snapshot: without it, every commit of a running server would restart
+//! the backup. Until it ends, the log of the source grows.
+
+use std::{fs::File, io, path::Path};
+
+use rusqlite::{
+    Connection,
+    backup::{Backup, StepResult},
+};
+
+use super::{
+    connection::{Access, open, store_error},
+    schema::select_applied,
+};
+use crate::{BackupError, BackupProgress};
+
+/// Pages between two reports of progress: four megabytes.
+const PAGES_PER_STEP: i32 = 1_024;
+
+/// Copies the database to a new file, which appears under its name when it is complete. Returns its size in bytes.
+pub(crate) fn back_up(
+    source: &Path,
+    target: &Path,
+    report: &mut dyn FnMut(BackupProgress),
+) -> Result<u64, BackupError> {
+    let file_error = |error: io::Error| BackupError::File { path: target.to_owned(), error };
+    let database_error = |error: rusqlite::Error| BackupError::Store(store_error(&error));
+    if !source.try_exists().is_ok_and(|exists| exists) {
+        return Err(BackupError::Empty);
+    }
+    if target.try_exists().map_err(file_error)? {
+        return Err(BackupError::Exists { path: target.to_owned() });
+    }
+    let source = open(source, Access::Read)?;
+    source.execute_batch("begin").map_err(database_error)?;
+    if select_applied(&source).map_err(database_error)?.migrations.is_empty() {
+        return Err(BackupError::Empty);
+    }
+
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // Readable by its owner only.
+    let copy = tempfile::Builder::new().prefix(".ringtrue-backup-").tempfile_in(folder).map_err(file_error)?;
+    let mut connection = Connection::open(copy.path()).map_err(database_error)?;
+    let backup = Backup::new(&source, &mut connection).map_err(database_error)?;
+    loop {
+        match backup.step(PAGES_PER_STEP).map_err(database_error)? {
+            StepResult::Done => break,
+            StepResult::Busy | StepResult::Locked => return Err(BackupError::Locked),
+            // `More`; the enum is not exhaustive.
+            _ => {
+                let progress = backup.progress();
+                let pages = |count: i32| u64::try_from(count).unwrap_or(0);
+                report(BackupProgress {
+                    copied_pages: pages(progress.pagecount) - pages(progress.remaining),
+                    total_pages: pages(progress.pagecount),
+                });
+            }
+        }
+    }
+    drop(backup);
+    connection.close().map_err(|(_, error)| database_error(error))?;
+    copy.as_file().sync_all().map_err(file_error)?;
+    let bytes = copy.as_file().metadata().map_err(file_error)?.len();
+    copy.persist_noclobber(target).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.to_owned() },
+        _ => file_error(error.error),
+    })?;
+    // The name is durable, too.
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(file_error)?;
+    Ok(bytes)
+}

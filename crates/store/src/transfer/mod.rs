@@ -1,0 +1,476 @@
+//! Moves a whole deployment between databases, of the same kind or of different kinds, through a file.
+//!
+//! [`TABLES`] lists the tables. Columns and their types are read from the database, and a value is converted to the type
+//! of its column in the other database. The file is described in [`mod@format`].
+//!
+//! An export reads one snapshot. An import is one transaction: the database has all rows of a verified file, or none.
+//! Neither holds more than a row in memory.
+
+mod format;
+mod postgres;
+mod sqlite;
+
+use std::{
+    io::{self, BufRead, Write},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use ringtrue_engine::ports::StoreError;
+
+use self::{
+    format::{Column, ColumnType, ExportReader, ExportWriter, Header, TableHeader},
+    postgres::PostgresTables,
+    sqlite::SqliteTables,
+};
+use crate::{
+    migration::{Migration, POSTGRES, SQLITE, SchemaState},
+    row::Value,
+    schema_state,
+    url::{StoreAddress, StoreUrl},
+};
+
+/// A server whose last heartbeat is younger than this counts as running.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a transfer does with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Moves its rows into an empty table.
+    Rows,
+    /// Replaces the row that a migration inserted.
+    SingleRow,
+    /// Describes this database or the servers on it, and stays.
+    Local,
+}
+
+/// All tables, each after those that it references.
+const TABLES: [(&str, Content); 34] = [
+    ("workspaces", Content::Rows),
+    ("projects", Content::Rows),
+    ("credentials", Content::Rows),
+    ("sealed_keys", Content::Rows),
+    ("revocations", Content::Rows),
+    ("audit_events", Content::Rows),
+    ("accounts", Content::Rows),
+    ("memberships", Content::Rows),
+    ("invitations", Content::Rows),
+    ("sessions", Content::Rows),
+    ("account_links", Content::Rows),
+    ("login_throttle", Content::Rows),
+    ("idempotency_keys", Content::Rows),
+    ("checks", Content::Rows),
+    ("deadlines", Content::Rows),
+    ("redirect_sessions", Content::Rows),
+    ("callbacks", Content::Rows),
+    ("callback_attempts", Content::Rows),
+    ("erasures", Content::Rows),
+    ("usage_counters", Content::Rows),
+    ("usage_days", Content::Rows),
+    ("activity", Content::Rows),
+    ("requests", Content::Rows),
+    ("concatenated_sms", Content::Rows),
+    ("sms_parts", Content::Rows),
+    ("simulated_sim_swaps", Content::Rows),
+    ("control_version", Content::SingleRow),
+    ("database_state", Content::SingleRow),
+    ("check_retention", Content::SingleRow),
+    ("nodes", Content::Local),
+    ("leases", Content::Local),
+    // PostgreSQL only. Limits begin anew.
+    ("number_limits", Content::Local),
+    ("node_demand", Content::Local),
+    ("schema_compatibility", Content::Local),
+];
+
+/// Tables whose rows are moved.
+fn moved_tables() -> impl Iterator<Item = (&'static str, Content)> {
+    TABLES.into_iter().filter(|(_, content)| *content != Content::Local)
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("cannot read or write the file: {0}")]
+    File(#[from] io::Error),
+    #[error("the schema of the database is not the one of this release: run `ringtrue doctor`")]
+    SchemaMismatch,
+    #[error(
+        "servers are running on this database ({count}): stop them first, or they accept changes that are not in the \
+         export"
+    )]
+    ServersRunning { count: i64 },
+    #[error("the table {table} of the database has rows: import into a new database, after `ringtrue migrate`")]
+    NotEmpty { table: String },
+    #[error("the file is not an export of Ringtrue")]
+    NotAnExport,
+    #[error("the file has the format version {found}; this release reads version {supported}: use a newer release")]
+    UnsupportedVersion { found: u32, supported: u32 },
+    #[error(
+        "the file was exported from the schema {found}, and the database has the schema {expected}: export and import \
+         with the same release"
+    )]
+    OtherSchema { found: String, expected: String },
+    #[error("line {line} of the file is damaged: {problem}")]
+    Damaged { line: u64, problem: String },
+    #[error("the file is incomplete: it ends after line {line}, without the checksum at the end of an export")]
+    Truncated { line: u64 },
+    #[error("the checksum of the file is wrong: it was changed or damaged")]
+    WrongChecksum,
+    #[error("{table}.{column}: {problem}")]
+    Column { table: String, column: String, problem: String },
+}
+
+/// Rows of a table that were moved so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferProgress {
+    pub table: &'static str,
+    pub rows: u64,
+    /// All rows of the table were moved.
+    pub is_complete: bool,
+}
+
+/// Receives the progress of a transfer: at the end of each table, and every few thousand rows.
+pub type ReportProgress<'p> = dyn FnMut(TransferProgress) + Send + 'p;
+
+const ROWS_PER_REPORT: u64 = 5_000;
+
+/// Counts and reports the rows of one table.
+struct RowCounter<'r, 'p> {
+    table: &'static str,
+    rows: u64,
+    report: &'r mut ReportProgress<'p>,
+}
+
+impl<'r, 'p> RowCounter<'r, 'p> {
+    fn new(table: &'static str, report: &'r mut ReportProgress<'p>) -> Self {
+        RowCounter { table, rows: 0, report }
+    }
+
+    fn count_row(&mut self) {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_PER_REPORT) {
+            (self.report)(TransferProgress { table: self.table, rows: self.rows, is_complete: false });
+        }
+    }
+
+    fn complete(self) -> u64 {
+        (self.report)(TransferProgress { table: self.table, rows: self.rows, is_complete: true });
+        self.rows
+    }
+}
+
+/// A column of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TableColumn {
+    column: Column,
+    /// Has neither a default nor nulls.
+    is_required: bool,
+}
+
+/// The tables of a database in one transaction.
+trait Tables {
+    /// Names of all tables. Partitions are parts of their table.
+    #[cfg(test)]
+    fn names(&mut self) -> Result<Vec<String>, StoreError>;
+
+    /// Columns of a table that can be written.
+    fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, TransferError>;
+
+    fn count_rows(&mut self, from: &str) -> Result<i64, StoreError>;
+
+    /// Runs a statement without parameters and results.
+    fn execute(&mut self, sql: &str) -> Result<(), StoreError>;
+
+    /// Passes the rows of a table on.
+    fn read_rows(
+        &mut self,
+        table: &str,
+        columns: &[Column],
+        row: &mut dyn FnMut(Vec<Value>) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError>;
+
+    /// Inserts rows until `next_row` returns `None`.
+    fn write_rows(
+        &mut self,
+        table: &str,
+        columns: &[Column],
+        next_row: &mut dyn FnMut() -> Result<Option<Vec<Value>>, TransferError>,
+    ) -> Result<(), TransferError>;
+
+    fn commit(&mut self) -> Result<(), StoreError>;
+}
+
+/// What the transaction of a transfer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Reads one snapshot.
+    Read,
+    Write,
+}
+
+/// Opens the tables of a database. Blocks, and needs the Tokio runtime for `PostgreSQL`.
+fn open_tables(url: &StoreUrl, access: Access) -> Result<Box<dyn Tables>, StoreError> {
+    Ok(match &url.0 {
+        StoreAddress::Sqlite(path) => Box::new(SqliteTables::open(path, access)?),
+        StoreAddress::Postgres(address) => Box::new(PostgresTables::open(address, access)?),
+    })
+}
+
+/// Name of the database kind, and its migrations.
+fn database_kind(url: &StoreUrl) -> (&'static str, &'static [Migration]) {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => ("sqlite", SQLITE),
+        StoreAddress::Postgres(_) => ("postgresql", POSTGRES),
+    }
+}
+
+/// Name of the newest migration, which identifies the schema.
+fn schema_name(url: &StoreUrl) -> &'static str {
+    database_kind(url).1.last().map_or("", |migration| migration.name)
+}
+
+/// Settings of an [`export`].
+#[derive(Clone, Copy, Debug)]
+pub struct ExportOptions {
+    /// The time of the database.
+    pub now: Timestamp,
+    /// Export although servers are running: for a rehearsal, because their later changes are missing.
+    pub allow_running_servers: bool,
+}
+
+/// Writes a deployment to a file. Returns the number of rows.
+pub async fn export(
+    url: &StoreUrl,
+    options: ExportOptions,
+    file: impl Write + Send + 'static,
+    mut report: impl FnMut(TransferProgress) + Send + 'static,
+) -> Result<u64, TransferError> {
+    ensure_current_schema(url).await?;
+    let url = url.clone();
+    run_blocking(move || export_blocking(&url, options, file, &mut report)).await
+}
+
+fn export_blocking(
+    url: &StoreUrl,
+    options: ExportOptions,
+    file: impl Write,
+    report: &mut ReportProgress<'_>,
+) -> Result<u64, TransferError> {
+    let mut tables = open_tables(url, Access::Read)?;
+    if !options.allow_running_servers {
+        let dead_before = options.now.saturating_sub(SERVER_TIMEOUT).unwrap_or(Timestamp::MIN).as_millisecond();
+        let count = tables.count_rows(&format!("nodes where seen_at >= {dead_before}"))?;
+        if count > 0 {
+            return Err(TransferError::ServersRunning { count });
+        }
+    }
+    let mut headers = Vec::new();
+    for (name, _) in moved_tables() {
+        let columns = tables.columns(name)?.into_iter().map(|column| column.column).collect();
+        headers.push(TableHeader { name: name.to_owned(), columns });
+    }
+    let header = Header::new(database_kind(url).0, schema_name(url), options.now, headers);
+    let mut writer = ExportWriter::begin(file, &header)?;
+    let mut total = 0;
+    for ((name, _), table) in moved_tables().zip(&header.tables) {
+        writer.begin_table(name)?;
+        let mut counter = RowCounter::new(name, report);
+        tables.read_rows(name, &table.columns, &mut |row| {
+            counter.count_row();
+            writer.write_row(table, &row)
+        })?;
+        total += counter.complete();
+    }
+    writer.finish()?;
+    Ok(total)
+}
+
+/// Reads a deployment from a file into an empty database. Returns the number of rows.
+pub async fn import(
+    url: &StoreUrl,
+    file: impl BufRead + Send + 'static,
+    mut report: impl FnMut(TransferProgress) + Send + 'static,
+) -> Result<u64, TransferError> {
+    ensure_current_schema(url).await?;
+    let url = url.clone();
+    run_blocking(move || import_blocking(&url, file, &mut report)).await
+}
+
+fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgress<'_>) -> Result<u64, TransferError> {
+    let (mut reader, header) = ExportReader::open(file)?;
+    let expected = schema_name(url);
+    if header.schema != expected {
+        return Err(TransferError::OtherSchema { found: header.schema, expected: expected.to_owned() });
+    }
+    let mut tables = open_tables(url, Access::Write)?;
+    for (name, content) in moved_tables() {
+        if content == Content::Rows && tables.count_rows(&format!("(select 1 from {name} limit 1) as found"))? > 0 {
+            return Err(TransferError::NotEmpty { table: name.to_owned() });
+        }
+    }
+    if !header.tables.iter().map(|table| table.name.as_str()).eq(moved_tables().map(|(name, _)| name)) {
+        return Err(TransferError::Damaged { line: 1, problem: "the list of tables is not complete".to_owned() });
+    }
+    let mut total = 0;
+    for ((name, content), table) in moved_tables().zip(&header.tables) {
+        let columns = target_columns(&mut *tables, table)?;
+        if content == Content::SingleRow {
+            tables.execute(&format!("delete from {name}"))?;
+        }
+        reader.begin_table(name)?;
+        let mut counter = RowCounter::new(name, report);
+        tables.write_rows(name, &columns, &mut || {
+            let Some(row) = reader.next_row(table)? else { return Ok(None) };
+            counter.count_row();
+            let converted = row.into_iter().zip(&columns).map(|(value, column)| {
+                convert(value, column.kind).map_err(|problem| TransferError::Column {
+                    table: name.to_owned(),
+                    column: column.name.clone(),
+                    problem: problem.to_owned(),
+                })
+            });
+            converted.collect::<Result<_, _>>().map(Some)
+        })?;
+        total += counter.complete();
+    }
+    reader.finish()?;
+    // The identity of the database that was exported: this one has another, and was not restored.
+    tables.execute("update database_state set identity = null")?;
+    tables.commit()?;
+    Ok(total)
+}
+
+/// The columns of the database that the values of the file's columns are written to, in the same order.
+fn target_columns(tables: &mut dyn Tables, file: &TableHeader) -> Result<Vec<Column>, TransferError> {
+    let found = tables.columns(&file.name)?;
+    let error = |column: &str, problem: String| TransferError::Column {
+        table: file.name.clone(),
+        column: column.to_owned(),
+        problem,
+    };
+    for TableColumn { column, is_required } in &found {
+        if *is_required && file.columns.iter().all(|other| other.name != column.name) {
+            return Err(error(&column.name, "the file has no values for this column of the database".to_owned()));
+        }
+    }
+    let target = |column: &Column| {
+        let same_name = found.iter().find(|other| other.column.name == column.name);
+        let target =
+            &same_name.ok_or_else(|| error(&column.name, "the database has no such column".to_owned()))?.column;
+        if is_convertible(column.kind, target.kind) {
+            Ok(target.clone())
+        } else {
+            let problem = format!("the file has values of type {}, and the column is {}", column.kind, target.kind);
+            Err(error(&column.name, problem))
+        }
+    };
+    file.columns.iter().map(target).collect()
+}
+
+/// `SQLite` has no booleans and no UUIDs: it stores 0 or 1, and 16 bytes.
+fn is_convertible(from: ColumnType, to: ColumnType) -> bool {
+    use ColumnType::{Boolean, Bytes, Integer, Uuid};
+    from == to || matches!((from, to), (Integer, Boolean) | (Boolean, Integer) | (Bytes, Uuid) | (Uuid, Bytes))
+}
+
+fn convert(value: Value, to: ColumnType) -> Result<Value, &'static str> {
+    Ok(match (value, to) {
+        (Value::Int(number @ (0 | 1)), ColumnType::Boolean) => Value::Bool(number == 1),
+        (Value::Int(_), ColumnType::Boolean) => return Err("a number other than 0 and 1 is not a boolean"),
+        (Value::Bool(boolean), ColumnType::Integer) => Value::Int(boolean.into()),
+        (Value::Bytes(bytes), ColumnType::Uuid) => {
+            Value::Uuid(uuid::Uuid::from_slice(&bytes).map_err(|_| "a UUID has 16 bytes")?)
+        }
+        (Value::Uuid(id), ColumnType::Bytes) => Value::Bytes(id.as_bytes().to_vec()),
+        (value, _) => value,
+    })
+}
+
+async fn ensure_current_schema(url: &StoreUrl) -> Result<(), TransferError> {
+    match schema_state(url).await? {
+        SchemaState::Current => Ok(()),
+        _ => Err(TransferError::SchemaMismatch),
+    }
+}
+
+/// Runs a transfer on a thread of its own: files and `SQLite` block.
+async fn run_blocking<T: Send + 'static>(
+    transfer: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+) -> Result<T, TransferError> {
+    let stopped = |_| TransferError::Store(StoreError::Unavailable("the transfer was aborted".to_owned()));
+    tokio::task::spawn_blocking(transfer).await.map_err(stopped)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A migrated database of each kind.
+    async fn migrated() -> (tempfile::TempDir, [StoreUrl; 2]) {
+        let directory = tempfile::tempdir().unwrap();
+        let sqlite = format!("sqlite:{}", directory.path().join("ringtrue.db").display());
+        let urls = [sqlite, postgres::tests::create_database().await].map(|url| url.parse::<StoreUrl>().unwrap());
+        for url in &urls {
+            crate::migrate(url, Timestamp::UNIX_EPOCH).await.unwrap();
+        }
+        (directory, urls)
+    }
+
+    /// A new table must be listed, and a new column must exist in both databases, or be optional.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn tables_and_columns_match_both_schemas() {
+        let (_directory, urls) = migrated().await;
+        let listed: BTreeSet<_> = TABLES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(listed.len(), TABLES.len());
+        let schemas = urls.map(|url| {
+            tokio::task::spawn_blocking(move || {
+                let mut tables = open_tables(&url, Access::Read).unwrap();
+                let names: BTreeSet<_> = tables.names().unwrap().into_iter().collect();
+                let columns = |name| tables.columns(name).unwrap();
+                (names, moved_tables().map(|(name, _)| name).map(columns).collect::<Vec<_>>())
+            })
+        });
+        let mut columns = Vec::new();
+        for schema in schemas {
+            let (mut names, found) = schema.await.unwrap();
+            assert!(names.remove("schema_migrations"));
+            // SQLite counts checks instead.
+            names.insert("number_limits".to_owned());
+            assert_eq!(names, listed, "list new tables in TABLES");
+            columns.push(found);
+        }
+        for ((name, _), (sqlite, postgres)) in moved_tables().zip(columns[0].iter().zip(&columns[1])) {
+            for (from, to) in [(sqlite, postgres), (postgres, sqlite)] {
+                for TableColumn { column, .. } in from {
+                    let other = to.iter().find(|other| other.column.name == column.name);
+                    let other = other.unwrap_or_else(|| panic!("{name}.{} exists in one database only", column.name));
+                    assert!(is_convertible(column.kind, other.column.kind), "{name}.{}", column.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_converted_to_the_type_of_their_column() {
+        let id = uuid::Uuid::from_u128(7);
+        let bytes = Value::Bytes(id.as_bytes().to_vec());
+        for (value, to, converted) in [
+            (Value::Int(1), ColumnType::Boolean, Ok(Value::Bool(true))),
+            (Value::Int(0), ColumnType::Boolean, Ok(Value::Bool(false))),
+            (Value::Int(2), ColumnType::Boolean, Err(())),
+            (Value::Bool(true), ColumnType::Integer, Ok(Value::Int(1))),
+            (bytes.clone(), ColumnType::Uuid, Ok(Value::Uuid(id))),
+            (Value::Bytes(vec![1]), ColumnType::Uuid, Err(())),
+            (Value::Uuid(id), ColumnType::Bytes, Ok(bytes.clone())),
+            (bytes.clone(), ColumnType::Bytes, Ok(bytes)),
+            (Value::Null, ColumnType::Uuid, Ok(Value::Null)),
+        ] {
+            assert_eq!(convert(value.clone(), to).map_err(drop), converted, "{value:?} {to}");
+        }
+        assert!(!is_convertible(ColumnType::Text, ColumnType::Bytes));
+    }
+}

@@ -1,0 +1,136 @@
+//! Faults of the servers of a Citus cluster. They run one after the other, apart from the other tests.
+
+use std::{
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::future::{join, join_all};
+use ringtrue_domain::{product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
+use ringtrue_engine::ports::{Store, StoreError, TenantLookup};
+use ringtrue_store::{distribute, migrate};
+use ringtrue_test_support::poll_until;
+
+use crate::{check_sample, fixture::Database, sample};
+
+/// Halts or resumes a worker.
+#[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
+fn control_worker(command: &str) {
+    let workers = std::env::var("CITUS_WORKERS").expect("CITUS_WORKERS names no workers: run `make test`");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
+    let worker = workers.split(' ').next().unwrap();
+    assert!(Command::new(script).args([command, worker]).status().unwrap().success(), "{command}");
+}
+
+async fn create(store: &dyn Store, project: ProjectId) -> Result<ReverseSmsCheck, StoreError> {
+    let check = check_sample::check(project, sample::now());
+    store.create_check(check_sample::new(check.clone())).await.map(|_| check)
+}
+
+async fn can_be_read(store: &dyn Store, check: &ReverseSmsCheck) -> bool {
+    let found = store.find_check(check.project, Product::ReverseSms, check.id).await;
+    matches!(found, Ok(TenantLookup::Found(_)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outage_of_a_worker_affects_only_its_shards() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    // Counters are placed by project: with many projects, some are on the other worker.
+    let projects: Vec<ProjectId> = (0..12).map(|_| ProjectId(sample::uuid())).collect();
+    let create_all = async || join_all(projects.iter().map(|project| create(store, *project))).await;
+    let mut acknowledged: Vec<ReverseSmsCheck> = create_all().await.into_iter().map(Result::unwrap).collect();
+
+    control_worker("halt");
+    let (mut created, mut refused) = (0, 0);
+    for _ in 0..6 {
+        for result in create_all().await {
+            match result {
+                Ok(check) => {
+                    created += 1;
+                    acknowledged.push(check);
+                }
+                Err(StoreError::Unavailable(_)) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    assert!(created > 0 && refused > 0, "{created} created, {refused} refused");
+    let mut readable = 0;
+    for check in &acknowledged {
+        readable += usize::from(can_be_read(store, check).await);
+    }
+    assert!(readable >= created, "{readable} of {} can be read", acknowledged.len());
+
+    control_worker("resume");
+    poll_until("all creates succeed again", async || create_all().await.iter().all(Result::is_ok)).await;
+    for check in &acknowledged {
+        assert!(can_be_read(store, check).await, "an acknowledged check is lost");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_move_to_a_new_worker_without_errors() {
+    let database = Database::citus_without_last_worker().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let first = join_all((0..50).map(|_| create(store, project))).await;
+
+    let is_done = AtomicBool::new(false);
+    let load = async {
+        let mut created = Vec::new();
+        while !is_done.load(Ordering::Relaxed) {
+            created.push(create(store, project).await.unwrap());
+        }
+        created
+    };
+    let rebalance = async {
+        database.join_last_worker().await;
+        database.execute("select citus_rebalance_start(shard_transfer_mode => 'force_logical')").await;
+        database.execute("select citus_rebalance_wait()").await;
+        is_done.store(true, Ordering::Relaxed);
+    };
+    let (during, ()) = join(load, rebalance).await;
+    let servers = "select count(distinct nodeport) from citus_shards where table_name = 'checks'::regclass";
+    assert_eq!(database.query_one(servers).await.get::<_, i64>(0), 2);
+    for check in first.into_iter().map(Result::unwrap).chain(during) {
+        assert!(can_be_read(store, &check).await);
+    }
+}
+
+/// A coordinator that dies between the two phases of a commit leaves prepared transactions on the workers, which hold
+/// their locks. Its maintenance process must find and end them: it commits those that the coordinator has recorded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_phase_commits_left_behind_are_recovered() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    database.on_server("alter system set citus.recover_2pc_interval = '1s'").await;
+    database.on_server("select pg_reload_conf()").await;
+    database.execute("create table recovered (id int); select create_reference_table('recovered')").await;
+    let worker = database.worker();
+    let shard =
+        database.query_one("select shardid from pg_dist_shard where logicalrelid = 'recovered'::regclass").await;
+    let shard = format!("recovered_{}", shard.get::<_, i64>(0));
+    // Citus names them by group and process of the coordinator, transaction and connection.
+    for (id, name) in [(1, "citus_0_1_1_1"), (2, "citus_0_1_2_1")] {
+        worker.execute(&format!("begin; insert into {shard} values ({id}); prepare transaction '{name}'")).await;
+    }
+    let group = format!("select groupid from pg_dist_node where nodeport = {}", worker.port());
+    let record = format!("insert into pg_dist_transaction (groupid, gid) values (({group}), 'citus_0_1_1_1')");
+    database.execute(&record).await;
+
+    let prepared = "select count(*) from pg_prepared_xacts where database = current_database()";
+    poll_until("both transactions have ended", async || worker.query_one(prepared).await.get::<_, i64>(0) == 0).await;
+    let kept = worker.query_one(&format!("select array_agg(id) from {shard}")).await;
+    assert_eq!(kept.get::<_, Vec<i32>>(0), [1], "only the recorded transaction is committed");
+    database.on_server("alter system reset citus.recover_2pc_interval").await;
+    database.on_server("select pg_reload_conf()").await;
+    let store = &*database.open().await;
+    let check = create(store, ProjectId(sample::uuid())).await.unwrap();
+    assert!(can_be_read(store, &check).await);
+}

@@ -1,0 +1,69 @@
+//! Leases in memory, which expire by the paused clock of tokio.
+
+use std::{collections::HashMap, sync::Mutex};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_engine::ports::{Lease, LeaseRequest, LeaseStore, NodeId, StoreError};
+use tokio::time::Instant;
+
+/// Leases of the nodes of one test. Nodes can be cut off.
+#[derive(Debug, Default)]
+pub struct InMemoryLeases {
+    leases: Mutex<HashMap<String, (Lease, Instant)>>,
+    unreachable: Mutex<Vec<NodeId>>,
+}
+
+impl InMemoryLeases {
+    /// Fails all requests of a node, as when it cannot reach the database.
+    pub fn set_unreachable(&self, node: NodeId, is_unreachable: bool) {
+        let mut unreachable = self.unreachable.lock().unwrap();
+        unreachable.retain(|known| *known != node);
+        if is_unreachable {
+            unreachable.push(node);
+        }
+    }
+
+    pub fn holder(&self, name: &str) -> Option<NodeId> {
+        self.find(name).map(|lease| lease.holder)
+    }
+
+    fn check(&self, node: NodeId) -> Result<(), StoreError> {
+        if self.unreachable.lock().unwrap().contains(&node) {
+            return Err(StoreError::Unavailable("unreachable".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Option<Lease> {
+        let leases = self.leases.lock().unwrap();
+        leases.get(name).filter(|(_, expires_at)| Instant::now() < *expires_at).map(|(lease, _)| lease.clone())
+    }
+}
+
+#[async_trait]
+impl LeaseStore for InMemoryLeases {
+    async fn acquire_lease(&self, request: LeaseRequest, _: Timestamp) -> Result<Lease, StoreError> {
+        let LeaseRequest { name, node, duration, links_up } = request;
+        self.check(node)?;
+        if let Some(other) = self.find(&name).filter(|lease| lease.holder != node) {
+            return Ok(other);
+        }
+        let lease = Lease { name: name.clone(), holder: node, expires_at: Timestamp::MAX, links_up };
+        self.leases.lock().unwrap().insert(name, (lease.clone(), Instant::now() + duration));
+        Ok(lease)
+    }
+
+    async fn release_lease(&self, name: &str, node: NodeId) -> Result<(), StoreError> {
+        self.check(node)?;
+        let mut leases = self.leases.lock().unwrap();
+        if leases.get(name).is_some_and(|(lease, _)| lease.holder == node) {
+            leases.remove(name);
+        }
+        Ok(())
+    }
+
+    async fn find_lease(&self, name: &str, _: Timestamp) -> Result<Option<Lease>, StoreError> {
+        Ok(self.find(name))
+    }
+}
