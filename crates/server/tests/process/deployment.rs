@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::Arc,
 };
@@ -28,14 +28,21 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 pub struct Deployment {
     store: String,
     master: String,
+    binary: PathBuf,
     /// Id and credential printed by the command line.
     workspace: Value,
 }
 
 impl Deployment {
     pub fn new(store: &str) -> Self {
+        Self::of_release(Path::new(BINARY), store)
+    }
+
+    /// A deployment that the binary of a release sets up.
+    pub fn of_release(binary: &Path, store: &str) -> Self {
         let master = MasterKey::generate(&SystemEntropy::default()).to_string();
-        let mut deployment = Deployment { store: store.to_owned(), master, workspace: Value::Null };
+        let (store, binary) = (store.to_owned(), binary.to_owned());
+        let mut deployment = Deployment { store, master, binary, workspace: Value::Null };
         deployment.workspace = deployment.json(&["workspace", "create", "Acme"]);
         deployment
     }
@@ -43,6 +50,11 @@ impl Deployment {
     /// The same deployment on another database.
     pub fn with_store(&self, store: &str) -> Self {
         Deployment { store: store.to_owned(), ..self.clone() }
+    }
+
+    /// The same deployment by another release.
+    pub fn with_binary(&self, binary: &Path) -> Self {
+        Deployment { binary: binary.to_owned(), ..self.clone() }
     }
 
     pub fn run(&self, arguments: &[&str]) -> Output {
@@ -58,7 +70,7 @@ impl Deployment {
     }
 
     pub fn command(&self) -> Command {
-        self.set_up(Command::new(BINARY))
+        self.set_up(Command::new(&self.binary))
     }
 
     fn set_up(&self, mut command: Command) -> Command {
@@ -93,7 +105,7 @@ impl Deployment {
         // Detached, so that the child is the service itself.
         strace.args(["-D", "-f", "--quiet=all", "--output=/dev/null"]);
         strace.arg(format!("--trace={call}")).arg(format!("--inject={call}:{fault}"));
-        ServerProcess::start(strace.args([BINARY, "serve"]))
+        ServerProcess::start(strace.arg(&self.binary).arg("serve"))
     }
 
     /// A process whose writes, syncs and sent data `strace` records in a file. Syncs take longer than usual, so that a
@@ -103,7 +115,7 @@ impl Deployment {
         strace.args(["-D", "-f", "-y", "--quiet=all", "--string-limit=65536", "--strings-in-hex=all"]);
         strace.args(["--trace=pwrite64,fdatasync,fsync,write,writev,sendto,sendmsg"]);
         strace.args(["--inject=fdatasync:delay_enter=10ms", "--output"]).arg(trace);
-        ServerProcess::start(strace.args([BINARY, "serve"])).expect("the service is ready")
+        ServerProcess::start(strace.arg(&self.binary).arg("serve")).expect("the service is ready")
     }
 
     pub fn path(&self) -> String {

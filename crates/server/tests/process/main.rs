@@ -14,6 +14,7 @@ mod load;
 mod power_loss;
 mod rate_limit;
 mod receiver;
+mod rolling_upgrade;
 mod sandbox_nodes;
 mod shared_database;
 mod shared_limit;
