@@ -2,6 +2,7 @@
 
 import contextlib
 import html
+import json
 import os
 import re
 import signal
@@ -77,6 +78,14 @@ class Shop:
         return found and html.unescape(found[1])
 
 
+    def wait_for_return_link(self, browser, page_url):
+        """Follows the events of the page, which end with the verification."""
+        with browser.get(page_url + "/events", stream=True, headers={"accept": "text/event-stream"}) as events:
+            for _ in events.iter_lines():
+                pass
+        return self.return_link(browser.get(page_url).text)
+
+
 @pytest.fixture
 def shop(request, ringtrue):
     with start_shop(request.param, ringtrue, ACCEPT_SANDBOX="1") as shop:
@@ -128,15 +137,47 @@ def test_user_is_verified_by_sms(shop, send_sms):
     page_url = shop.sign_up(browser, phone_number)
     text = html.unescape(browser.get(page_url).text)
     receiver, body = re.search(r"sms:(\+\d+)[?&]+body=([^\"'&]+)", text).groups()
-    # The stream announces each change of the page.
-    with browser.get(page_url + "/events", stream=True, headers={"accept": "text/event-stream"}) as events:
-        send_sms(phone_number, receiver, urllib.parse.unquote(body))
-        for _ in events.iter_lines():
-            back = shop.return_link(browser.get(page_url).text)
-            if back:
-                break
-    back = back or shop.return_link(browser.get(page_url).text)
+    send_sms(phone_number, receiver, urllib.parse.unquote(body))
+    back = shop.wait_for_return_link(browser, page_url)
     assert f"Your number {phone_number} is verified" in html.unescape(browser.get(back).text)
+
+
+@pytest.fixture
+def fall_back_on_mismatch(ringtrue):
+    """Lets verifications of the project go on after a mismatch."""
+    base_url, workspace, project = ringtrue["base_url"], ringtrue["workspace"], ringtrue["project"]
+    form = {"grant_type": "client_credentials", "scope": "management"}
+    granted = requests.post(f"{base_url}/oauth2/token", form, auth=(workspace["client_id"], workspace["client_secret"]))
+    headers = {
+        "authorization": f"Bearer {granted.json()['access_token']}",
+        "content-type": "application/merge-patch+json",
+    }
+    url = f"{base_url}/v1/management/workspaces/{workspace['workspace_id']}/projects/{project['project_id']}"
+
+    def set_to(value):
+        body = {"configuration": {"verification": {"fall_back_on_mismatch": value}}}
+        response = requests.patch(url, data=json.dumps(body), headers=headers)
+        assert response.ok, response.text
+
+    set_to(True)
+    yield
+    set_to(None)
+
+
+@every_shop
+def test_user_goes_on_after_a_mismatch(shop, send_sms, fall_back_on_mismatch):
+    browser = shop.browser()
+    phone_number = number(shop.name, "03")
+    page_url = shop.sign_up(browser, phone_number)
+    back = shop.follow_to_shop(browser, page_url + "/silent")
+    # The shop redeems the code, and sends the browser to the page again.
+    again = browser.get(back, allow_redirects=False).headers["location"]
+    assert again == page_url
+    text = html.unescape(browser.get(again).text)
+    receiver, body = re.search(r"sms:(\+\d+)[?&]+body=([^\"'&]+)", text).groups()
+    send_sms(phone_number, receiver, urllib.parse.unquote(body))
+    text = browser.get(shop.wait_for_return_link(browser, page_url)).text
+    assert "is not the number of your phone" in text and "is verified" not in text
 
 
 @every_shop

@@ -83,22 +83,29 @@ def sign_up(session, phone_number, shop_url):
 
 
 def come_back(session, query):
-    """Handles the return of the browser. Its parameters prove nothing until the code is redeemed."""
+    """Handles the return of the browser. Its parameters prove nothing until the code is redeemed.
+
+    Returns where the browser goes next.
+    """
     verification_id = session.get("verification_id")
     if verification_id is None or query.get("verification_id") != verification_id:
         session["message"] = "This link belongs to another sign-up."
-        return
+        return "/"
     if "code" not in query:
         del session["verification_id"]
         session["message"] = "We could not verify your number."
-        return
+        return "/"
     result = post(f"/v1/verifications/{verification_id}", {"code": query["code"]})
+    # Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
+    if "url" in result:
+        return result["url"]
     session.pop("verification_id", None)
     if result["status"] == "COMPLETED" and result["match"] is True:
         session["verified_number"] = session["phone_number"]
         session.pop("message", None)
     else:
         session["message"] = "This number is not the number of your phone."
+    return "/"
 
 
 def page(session):
@@ -128,7 +135,7 @@ class Shop(BaseHTTPRequestHandler):
             self.respond(200, cookie, page(session))
         elif url.path == "/verified":
             query = dict(urllib.parse.parse_qsl(url.query))
-            self.redirect(session, cookie, lambda: come_back(session, query) or "/")
+            self.redirect(session, cookie, lambda: come_back(session, query))
         else:
             self.respond(404, cookie)
 

@@ -10,7 +10,8 @@ const MAX_BODY_BYTES = 4096;
 const MAX_SESSIONS = 10_000;
 
 /** @typedef {{ verificationId?: string, phoneNumber?: string, message?: string, verifiedNumber?: string }} Session */
-/** @typedef {{ verification_id: string, status: string, url: string, match?: boolean, method?: string }} Verification */
+/** `url` is present while the verification is open. */
+/** @typedef {{ verification_id: string, status: string, url?: string, match?: boolean }} Verification */
 
 /** Sessions by their cookie. A real shop has a session store. @type {Map<string, Session>} */
 const sessions = new Map();
@@ -78,11 +79,12 @@ async function signUp(session, phoneNumber, shopUrl) {
   // The session remembers its verification: a return with another one is rejected.
   session.verificationId = verification.verification_id;
   session.phoneNumber = phoneNumber;
-  return verification.url;
+  return verification.url ?? '/';
 }
 
 /**
- * Handles the return of the browser. Its parameters prove nothing until the code is redeemed.
+ * Handles the return of the browser. Its parameters prove nothing until the code is redeemed. Returns where the browser
+ * goes next.
  * @param {Session} session
  * @param {URLSearchParams} query
  */
@@ -91,14 +93,16 @@ async function comeBack(session, query) {
   const code = query.get('code');
   if (verificationId === undefined || query.get('verification_id') !== verificationId) {
     session.message = 'This link belongs to another sign-up.';
-    return;
+    return '/';
   }
   if (code === null) {
     delete session.verificationId;
     session.message = 'We could not verify your number.';
-    return;
+    return '/';
   }
   const result = await post(`/v1/verifications/${verificationId}`, { code });
+  // Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
+  if (result.url !== undefined) return result.url;
   delete session.verificationId;
   if (result.status === 'COMPLETED' && result.match === true) {
     session.verifiedNumber = phoneNumber;
@@ -106,6 +110,7 @@ async function comeBack(session, query) {
   } else {
     session.message = 'This number is not the number of your phone.';
   }
+  return '/';
 }
 
 /** @param {string} text */
@@ -168,7 +173,7 @@ const server = createServer(async (request, response) => {
       const form = await readForm(request);
       location = await signUp(session, form.get('phone_number') ?? '', shopUrl);
     } else if (request.method === 'GET' && url.pathname === '/verified') {
-      await comeBack(session, url.searchParams);
+      location = await comeBack(session, url.searchParams);
     } else if (request.method === 'GET' && url.pathname === '/') {
       response.setHeader('content-type', 'text/html; charset=utf-8');
       response.end(page(session));
