@@ -1,6 +1,6 @@
 # Entry point for development. `make` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help dev test check bench e2e fuzz setup fmt hooks clean
+.PHONY: help dev test check bench e2e fuzz docs setup fmt hooks clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ e2e: setup ## Run only the tests with third-party clients
 SECONDS ?= 60
 fuzz: ## Run every fuzz target for SECONDS=60; `make test` runs them briefly
 	@scripts/fuzz $(SECONDS)
+
+docs: ## Build the documentation as a static site in target/docs/html; installs mdBook
+	@scripts/docs
 
 setup: ## Install the packages that tests and benchmarks need
 	@scripts/setup

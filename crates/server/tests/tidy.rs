@@ -283,17 +283,72 @@ fn decisions_are_numbered_and_listed() {
     }
 }
 
+/// Ids of the headings of a page, as GitHub and mdBook derive them.
+fn heading_ids(page: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let mut counts = BTreeMap::<String, usize>::new();
+    let mut ids = BTreeSet::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let Some((_, title)) = line.split_once("# ").filter(|(marks, _)| !is_code && marks.chars().all(|c| c == '#'))
+        else {
+            continue;
+        };
+        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let id: String = kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect();
+        let count = counts.entry(id.clone()).or_default();
+        ids.insert(if *count == 0 { id } else { format!("{id}-{count}") });
+        *count += 1;
+    }
+    ids
+}
+
 #[test]
 fn links_between_pages_resolve() {
     for path in files(&root(), &has_extension(&["md"])) {
         let text = fs::read_to_string(&path).unwrap();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = target.split('#').next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
                 continue;
             }
-            let target_path = path.parent().unwrap().join(target);
+            let (target, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let target_path = if target.is_empty() { path.clone() } else { path.parent().unwrap().join(target) };
             assert!(target_path.exists(), "{}: link to missing {target}", relative(&path));
+            if !fragment.is_empty() {
+                let page = fs::read_to_string(&target_path).unwrap();
+                assert!(heading_ids(&page).contains(fragment), "{}: link to missing heading {link}", relative(&path));
+            }
         }
+    }
+}
+
+#[test]
+fn summary_lists_every_page_of_the_documentation() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    for path in files(&docs, &has_extension(&["md"])) {
+        let page = path.strip_prefix(&docs).unwrap().display().to_string();
+        assert!(
+            page == "SUMMARY.md" || summary.contains(&format!("]({page})")),
+            "docs/SUMMARY.md does not list {page}"
+        );
+    }
+}
+
+#[test]
+fn every_alert_links_to_its_runbook() {
+    let rules = fs::read_to_string(root().join("deploy/prometheus/rules.yml")).unwrap();
+    let runbooks = heading_ids(&fs::read_to_string(root().join("docs/monitoring.md")).unwrap());
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    assert!(!alerts.is_empty());
+    for alert in alerts {
+        let name = alert.lines().next().unwrap();
+        let url = alert.lines().find_map(|line| line.trim().strip_prefix("runbook_url: "));
+        let heading = name.to_ascii_lowercase();
+        let expected = format!("https://docs.example.com/ringtrue/docs/monitoring.html#{heading}");
+        assert_eq!(url, Some(expected.as_str()), "runbook_url of {name}");
+        assert!(runbooks.contains(&heading), "docs/monitoring.md has no runbook of {name}");
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn backup(context: &CommandContext, arguments: &BackupArguments
         BackupError::NotSqlite => CliError::with_hint(
             format!("{url}: `ringtrue backup` copies SQLite databases only"),
             "Use PostgreSQL's own tools: `pg_basebackup` with WAL archiving, to restore any point in time, or `pg_dump`. \
-             See \"Backup and restore\" in docs/operating.md.",
+             See docs/backup.md.",
         ),
         BackupError::Empty => {
             CliError::with_hint(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")

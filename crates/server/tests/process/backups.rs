@@ -1,4 +1,4 @@
-//! Backups of a running service, restored on a new machine, as docs/operating.md describes.
+//! Backups of a running service, restored on a new machine, as docs/backup.md describes.
 
 use std::{
     fs::{self, Permissions},

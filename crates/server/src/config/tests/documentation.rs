@@ -23,7 +23,8 @@ use crate::config::{
     SandboxSection, TelemetrySection,
 };
 
-const OPERATING: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
+const SETTINGS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md"));
+const CONNECTOR_SETTINGS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connector-settings.md"));
 const CONNECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
 fn keys() -> Vec<String> {
@@ -121,9 +122,9 @@ fn named_sections_have_valid_examples() {
 }
 
 #[test]
-fn every_key_is_in_the_operating_manual() {
+fn every_key_is_in_the_manual() {
     for key in keys() {
-        assert!(OPERATING.contains(&format!("`{key}`")), "docs/operating.md does not mention `{key}`");
+        assert!(SETTINGS.contains(&format!("`{key}`")), "docs/configuration.md does not mention `{key}`");
     }
 }
 
@@ -157,8 +158,8 @@ fn with_secrets(example: &str) -> (TempDir, String) {
 }
 
 #[test]
-fn operating_manual_example_is_valid() {
-    let (_folder, file) = with_secrets(&example(OPERATING));
+fn connector_settings_example_is_valid() {
+    let (_folder, file) = with_secrets(&example(CONNECTOR_SETTINGS));
     let config = load_valid(&file, [("TWILIO_AUTH_TOKEN", "hunter2")]);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     assert_eq!(names, ["kannel", "o2", "twilio"]);
@@ -182,7 +183,7 @@ fn connector_examples_are_valid() {
 
 #[test]
 fn missing_secret_file_is_reported() {
-    let error = load(&example(OPERATING), []).unwrap_err();
+    let error = load(&example(CONNECTOR_SETTINGS), []).unwrap_err();
     assert!(error.to_string().contains("/etc/ringtrue/kannel.path"), "{error}");
 }
 
