@@ -42,7 +42,11 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("smpp", &[]),
     ("operators", &["domain", "engine", "smpp"]),
     ("sandbox", &["domain", "engine", "smpp"]),
-    ("server", &["callback-signature", "client", "domain", "engine", "operators", "sandbox", "store"]),
+    ("verification-page", &["domain"]),
+    (
+        "server",
+        &["callback-signature", "client", "domain", "engine", "operators", "sandbox", "store", "verification-page"],
+    ),
     // A dev-dependency only.
     ("test-support", &["domain", "engine", "store"]),
     ("fuzz", &["callback-signature", "domain", "engine", "operators", "smpp"]),
