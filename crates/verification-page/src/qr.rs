@@ -61,3 +61,43 @@ impl fmt::Display for QrSvg {
 
 /// The label is escaped; the rest is numbers and path commands.
 impl HtmlSafe for QrSvg {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rasterises and decodes the code.
+    fn decode(qr: &QrSvg) -> String {
+        const PIXELS: usize = 4;
+        let mut modules = vec![vec![false; qr.modules]; qr.modules];
+        for run in qr.dark_path.split('M').skip(1) {
+            let (x, rest) = run.split_once(' ').unwrap();
+            let (y, rest) = rest.split_once('h').unwrap();
+            let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
+            let length: usize = rest.split('v').next().unwrap().parse().unwrap();
+            modules[y][x..x + length].fill(true);
+        }
+        let side = qr.modules * PIXELS;
+        let mut image = rqrr::PreparedImage::prepare_from_greyscale(side, side, |x, y| {
+            if modules[y / PIXELS][x / PIXELS] { 0 } else { 255 }
+        });
+        let grids = image.detect_grids();
+        assert_eq!(grids.len(), 1);
+        grids[0].decode().unwrap().1
+    }
+
+    #[test]
+    fn encoded_text_decodes_unchanged() {
+        for text in [
+            "sms:+99000000001?body=VERIFY%207K3QX9M20D",
+            "sms:+447700900001&body=ABCDEFGHIJKLMNOPQRST%207K3QX9M20D",
+            "https://example.com/\"><script>é",
+        ] {
+            let qr = QrSvg::encode(text, "QR code").unwrap();
+            assert_eq!(decode(&qr), text);
+            let drawn = qr.to_string();
+            assert!(!drawn.contains("style") && !drawn.contains("script"), "{drawn}");
+        }
+        assert!(QrSvg::encode(&"x".repeat(5_000), "").is_none());
+    }
+}
