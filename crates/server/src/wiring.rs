@@ -112,6 +112,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             last_ping: Mutex::default(),
             docs_pages: OnceLock::new(),
             eligibility_bodies: EligibilityBodies::default(),
+            page_streams: PageStreams::default(),
         })
     };
     connectors.apply(prepared).await;

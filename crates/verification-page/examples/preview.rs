@@ -13,15 +13,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&folder)?;
     let receiver = Msisdn::parse("+99000000001", Mode::Sandbox)?;
     let return_to = Some("https://shop.example/");
+    let sms = |has_arrived| {
+        let (body, platform) = ("VERIFY 7K3QX9M20D", Platform::Unknown);
+        State::SendSms(SmsToSend { receiver: &receiver, body, platform, has_arrived })
+    };
     let states = [
         ("start", State::Start),
         ("silent", State::Leaving { location: "" }),
         ("confirming", State::Confirming),
-        (
-            "send_sms",
-            State::SendSms(SmsToSend { receiver: &receiver, body: "VERIFY 7K3QX9M20D", platform: Platform::Unknown }),
-        ),
-        ("sms_received", State::SmsReceived),
+        ("send_sms", sms(false)),
+        ("sms_received", sms(true)),
         ("sim_swap", State::SimSwap),
         ("done", State::Done { return_to: None }),
         ("not_matched", State::NotMatched { return_to }),

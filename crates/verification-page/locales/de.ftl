@@ -27,8 +27,8 @@ copy-body = Nachricht kopieren
 copied = Kopiert
 text-waiting = Wir warten auf Ihre Nachricht. Diese Seite geht von selbst weiter.
 text-cannot = Ich kann keine SMS senden
-received-title = Nachricht erhalten
-received-text = Wir prüfen Ihre Nachricht. Das dauert wenige Sekunden.
+received-title = Wir haben eine Nachricht erhalten
+received-text = Wir prüfen sie. Wenn diese Seite nicht in wenigen Sekunden weitergeht, senden Sie die folgende Nachricht noch einmal unverändert.
 
 ## SIM Swap check
 

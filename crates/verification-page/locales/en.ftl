@@ -34,8 +34,9 @@ copy-body = Copy message
 copied = Copied
 text-waiting = Waiting for your message. This page continues by itself.
 text-cannot = I cannot send a text message
-received-title = Message received
-received-text = We are checking your message. This takes a few seconds.
+# A part of the message has arrived, or a message from the right phone with another text.
+received-title = We received a message
+received-text = We are checking it. If this page does not continue in a few seconds, send the message below again, without any change.
 
 ## SIM Swap check
 

@@ -27,8 +27,8 @@ copy-body = Copiar mensaje
 copied = Copiado
 text-waiting = Esperamos su mensaje. Esta página continúa por sí sola.
 text-cannot = No puedo enviar un SMS
-received-title = Mensaje recibido
-received-text = Estamos comprobando su mensaje. Tarda unos segundos.
+received-title = Hemos recibido un mensaje
+received-text = Lo estamos comprobando. Si esta página no continúa en unos segundos, vuelva a enviar el mensaje siguiente sin cambiarlo.
 
 ## SIM Swap check
 

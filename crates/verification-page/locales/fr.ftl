@@ -27,8 +27,8 @@ copy-body = Copier le message
 copied = Copié
 text-waiting = Nous attendons votre message. Cette page continue d’elle-même.
 text-cannot = Je ne peux pas envoyer de SMS
-received-title = Message reçu
-received-text = Nous vérifions votre message. Cela prend quelques secondes.
+received-title = Nous avons reçu un message
+received-text = Nous le vérifions. Si cette page ne continue pas dans quelques secondes, renvoyez le message ci-dessous sans le modifier.
 
 ## SIM Swap check
 

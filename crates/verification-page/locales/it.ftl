@@ -27,8 +27,8 @@ copy-body = Copia messaggio
 copied = Copiato
 text-waiting = In attesa del suo messaggio. Questa pagina prosegue da sola.
 text-cannot = Non posso inviare un SMS
-received-title = Messaggio ricevuto
-received-text = Stiamo verificando il suo messaggio. Richiede pochi secondi.
+received-title = Abbiamo ricevuto un messaggio
+received-text = Lo stiamo verificando. Se questa pagina non prosegue entro pochi secondi, invii di nuovo il messaggio qui sotto senza modificarlo.
 
 ## SIM Swap check
 

@@ -27,8 +27,8 @@ copy-body = Bericht kopiëren
 copied = Gekopieerd
 text-waiting = We wachten op uw bericht. Deze pagina gaat vanzelf verder.
 text-cannot = Ik kan geen sms sturen
-received-title = Bericht ontvangen
-received-text = We controleren uw bericht. Dit duurt enkele seconden.
+received-title = We hebben een bericht ontvangen
+received-text = We controleren het. Gaat deze pagina niet binnen enkele seconden verder, stuur dan het onderstaande bericht nog eens ongewijzigd.
 
 ## SIM Swap check
 

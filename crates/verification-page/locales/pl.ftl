@@ -27,8 +27,8 @@ copy-body = Kopiuj wiadomość
 copied = Skopiowano
 text-waiting = Czekamy na Twoją wiadomość. Ta strona przejdzie dalej sama.
 text-cannot = Nie mogę wysłać SMS-a
-received-title = Wiadomość odebrana
-received-text = Sprawdzamy Twoją wiadomość. Potrwa to kilka sekund.
+received-title = Otrzymaliśmy wiadomość
+received-text = Sprawdzamy ją. Jeśli ta strona nie przejdzie dalej w ciągu kilku sekund, wyślij ponownie poniższą wiadomość bez zmian.
 
 ## SIM Swap check
 

@@ -27,8 +27,8 @@ copy-body = Copiar mensagem
 copied = Copiado
 text-waiting = Aguardamos a sua mensagem. Esta página continua sozinha.
 text-cannot = Não consigo enviar um SMS
-received-title = Mensagem recebida
-received-text = Estamos a verificar a sua mensagem. Demora alguns segundos.
+received-title = Recebemos uma mensagem
+received-text = Estamos a verificá-la. Se esta página não continuar dentro de alguns segundos, envie novamente a mensagem abaixo, sem a alterar.
 
 ## SIM Swap check
 

@@ -68,8 +68,6 @@ pub enum State<'a> {
     /// The operator has answered; the company's server has to redeem the code.
     Confirming,
     SendSms(SmsToSend<'a>),
-    /// The SMS has arrived and is being checked.
-    SmsReceived,
     SimSwap,
     Done {
         return_to: Option<&'a str>,
@@ -99,6 +97,8 @@ pub struct SmsToSend<'a> {
     pub body: &'a str,
     /// Of the device that shows the page.
     pub platform: Platform,
+    /// A part of the SMS has arrived, or an SMS from the right number with another text.
+    pub has_arrived: bool,
 }
 
 /// The page and its policy.
@@ -115,8 +115,8 @@ impl State<'_> {
         match self {
             State::Start | State::Silent | State::Leaving { .. } => "silent",
             State::Confirming => "confirming",
-            State::SendSms(_) => "send_sms",
-            State::SmsReceived => "sms_received",
+            State::SendSms(SmsToSend { has_arrived: false, .. }) => "send_sms",
+            State::SendSms(SmsToSend { has_arrived: true, .. }) => "sms_received",
             State::SimSwap => "sim_swap",
             State::Done { .. } => "done",
             State::NotMatched { .. } => "not_matched",
@@ -154,7 +154,7 @@ impl State<'_> {
 
     /// Whether the state changes without the user's device.
     fn is_waiting(&self) -> bool {
-        matches!(self, State::Confirming | State::SendSms(_) | State::SmsReceived | State::SimSwap)
+        matches!(self, State::Confirming | State::SendSms(_) | State::SimSwap)
     }
 
     fn title(&self) -> Message {
@@ -162,8 +162,8 @@ impl State<'_> {
             State::Start => Message::StartTitle,
             State::Silent | State::Leaving { .. } => Message::SilentTitle,
             State::Confirming => Message::ConfirmingTitle,
-            State::SendSms(_) => Message::TextTitle,
-            State::SmsReceived => Message::ReceivedTitle,
+            State::SendSms(SmsToSend { has_arrived: false, .. }) => Message::TextTitle,
+            State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
             State::SimSwap => Message::SimTitle,
             State::Done { .. } => Message::DoneTitle,
             State::NotMatched { .. } => Message::MismatchTitle,

@@ -23,7 +23,12 @@ fn brand(name: &str) -> Brand<'_> {
 }
 
 fn sms(receiver: &Msisdn, platform: Platform) -> State<'_> {
-    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform })
+    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: false })
+}
+
+fn received(receiver: &Msisdn) -> State<'_> {
+    let platform = Platform::Unknown;
+    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: true })
 }
 
 fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
@@ -42,7 +47,7 @@ fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
         State::Leaving { location: "https://operator.example/authorize?a=b&c=d" },
         State::Confirming,
         sms(receiver, Platform::Unknown),
-        State::SmsReceived,
+        received(receiver),
         State::SimSwap,
         State::Unknown,
         State::Busy,
@@ -172,7 +177,7 @@ fn page_follows_the_state_with_and_without_script() {
     for (state, refreshes) in [
         (State::Start, false),
         (sms(&receiver, Platform::Unknown), true),
-        (State::SmsReceived, true),
+        (received(&receiver), true),
         (State::Confirming, true),
         (State::SimSwap, true),
     ] {
