@@ -56,7 +56,8 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
         status: status.as_str(),
         verdict: match check.verdict() {
             // SIM Swap has no callbacks: it is synchronous.
-            None | Some(AnyVerdict::Sim(_)) => VerdictFields::default(),
+            // Callbacks of verifications have a body of their own.
+            None | Some(AnyVerdict::Sim(_) | AnyVerdict::Verification(_)) => VerdictFields::default(),
             Some(AnyVerdict::Sender(SenderMatch(matched))) => {
                 VerdictFields { matched: Some(*matched), ..VerdictFields::default() }
             }
@@ -108,6 +109,7 @@ mod tests {
             claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
             expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),
