@@ -328,6 +328,7 @@ pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
         Product::SimSwap => &["v1", "sim-swap-checks"],
         // Has no checks.
         Product::Eligibility => &["v1", "eligibility"],
+        Product::Verification => &["v1", "verifications"],
     }
 }
 
@@ -343,6 +344,11 @@ pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
         #[rustfmt::skip]
         Product::Discovery => &[
             "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
+        ],
+        #[rustfmt::skip]
+        Product::Verification => &[
+            "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
+            "updated_at",
         ],
         #[rustfmt::skip]
         Product::SimSwap | Product::Eligibility => &[

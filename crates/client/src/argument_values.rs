@@ -30,6 +30,7 @@ pub(crate) fn command_name(product: Product) -> &'static str {
         Product::Discovery => "discovery",
         Product::SimSwap => "sim-swap",
         Product::Eligibility => "eligibility",
+        Product::Verification => "verification",
     }
 }
 

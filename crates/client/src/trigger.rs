@@ -31,7 +31,7 @@ use crate::{
 const MAX_PENDING_ACTIONS: usize = 50;
 /// More than any redirect chain of a device has.
 const MAX_REDIRECTS: usize = 10;
-const RESULT_FIELDS: [&str; 5] = RESULT_PARAMETERS;
+const RESULT_FIELDS: [&str; 6] = RESULT_PARAMETERS;
 /// Fields added to the response: links that open the SMS app. Android and iOS need different formats.
 pub(crate) const SMS_LINK_FIELDS: [&str; 2] = ["android_link", "ios_link"];
 

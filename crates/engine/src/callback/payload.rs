@@ -10,6 +10,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::SenderMatch,
     silent::OperatorVerdict,
+    verification::{Progress, VerificationVerdict},
 };
 use serde::Serialize;
 
@@ -56,7 +57,8 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
         status: status.as_str(),
         verdict: match check.verdict() {
             // SIM Swap has no callbacks: it is synchronous.
-            None | Some(AnyVerdict::Sim(_)) => VerdictFields::default(),
+            // Callbacks of verifications have a body of their own.
+            None | Some(AnyVerdict::Sim(_) | AnyVerdict::Verification(_)) => VerdictFields::default(),
             Some(AnyVerdict::Sender(SenderMatch(matched))) => {
                 VerdictFields { matched: Some(*matched), ..VerdictFields::default() }
             }
@@ -68,6 +70,71 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
                 VerdictFields { phone_number: number.map(Msisdn::as_str), ..VerdictFields::default() }
             }
         },
+        created_at: format_time(check.created_at),
+        updated_at: check.updated_at().map(format_time),
+        reference_id: check.reference.as_ref().map(Reference::as_str),
+        error_code: match status {
+            CheckStatus::Expired => Some(CHECK_EXPIRED),
+            _ => check.error_code().map(ErrorCode::as_str),
+        },
+    };
+    serde_json::to_vec(&body).expect("a callback is JSON")
+}
+
+#[derive(Serialize)]
+struct VerificationCallbackBody<'a> {
+    verification_id: String,
+    status: &'static str,
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    matched: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_sim_change: Option<bool>,
+    methods: Vec<&'static str>,
+    steps: Vec<StepBody>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct StepBody {
+    method: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check_id: Option<String>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+/// Renders the callback body of a verification: the fields of the resource.
+#[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
+pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, progress: &Progress) -> Vec<u8> {
+    let check = concluded.check();
+    let verdict = check.verdict();
+    let status = check.status();
+    let body = VerificationCallbackBody {
+        verification_id: check.id.to_string(),
+        status: status.as_str(),
+        matched: verdict.map(|verdict| verdict.matched),
+        method: verdict.map(|verdict| verdict.method.as_str()),
+        no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
+        methods: progress.methods.iter().map(|method| method.as_str()).collect(),
+        steps: progress
+            .steps
+            .iter()
+            .map(|step| StepBody {
+                method: step.product.as_str(),
+                check_id: step.check.map(|check| check.to_string()),
+                status: step.state.status().as_str(),
+                error_code: step.state.error_code().map(ErrorCode::as_str),
+            })
+            .collect(),
         created_at: format_time(check.created_at),
         updated_at: check.updated_at().map(format_time),
         reference_id: check.reference.as_ref().map(Reference::as_str),
@@ -108,6 +175,7 @@ mod tests {
             claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
             expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),

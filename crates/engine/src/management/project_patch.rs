@@ -3,6 +3,7 @@
 use ringtrue_domain::{
     product::Product,
     tenancy::{Configuration, Mode, Name, Project, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl},
+    verification::{Brand, BrandName, Colour, LogoUrl, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
 };
 
@@ -31,6 +32,7 @@ pub struct ConfigurationPatch {
     pub reverse_sms: Patch<ReverseSmsPatch>,
     pub secure_sna: Patch<SilentPatch>,
     pub discovery: Patch<SilentPatch>,
+    pub verification: Patch<VerificationPatch>,
 }
 
 /// URLs are text: their validity depends on the project's mode and the deployment's policy.
@@ -46,6 +48,23 @@ pub struct ReverseSmsPatch {
 pub struct SilentPatch {
     pub callback_url: Patch<String>,
     pub redirect_url: Patch<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct VerificationPatch {
+    pub methods: Patch<Vec<Method>>,
+    pub fall_back_on_mismatch: Patch<bool>,
+    pub callback_url: Patch<String>,
+    pub redirect_url: Patch<String>,
+    pub ttl: Patch<VerificationTtl>,
+    pub brand: Patch<BrandPatch>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct BrandPatch {
+    pub name: Patch<BrandName>,
+    pub logo_url: Patch<LogoUrl>,
+    pub colour: Patch<Colour>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +129,10 @@ impl ConfigurationPatch {
                 Some(patch) => patch.apply(&current.discovery, "discovery", rules)?,
                 None => SilentSettings::default(),
             },
+            verification: match section_patch(self.verification) {
+                Some(patch) => patch.apply(&current.verification, rules)?,
+                None => VerificationSettings::default(),
+            },
         })
     }
 }
@@ -145,6 +168,31 @@ impl SilentPatch {
             callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
             redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
         })
+    }
+}
+
+impl VerificationPatch {
+    fn apply(self, current: &VerificationSettings, rules: &UrlRules<'_>) -> Result<VerificationSettings, InvalidUrl> {
+        const SECTION: &str = "verification";
+        let fall_back_on_mismatch = merge_value(self.fall_back_on_mismatch, Some(&current.fall_back_on_mismatch));
+        Ok(VerificationSettings {
+            methods: merge_value(self.methods, current.methods.as_ref()),
+            fall_back_on_mismatch: fall_back_on_mismatch.unwrap_or_default(),
+            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), SECTION)?,
+            redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), SECTION)?,
+            ttl: merge_value(self.ttl, current.ttl.as_ref()),
+            brand: section_patch(self.brand).map(|patch| patch.apply(&current.brand)).unwrap_or_default(),
+        })
+    }
+}
+
+impl BrandPatch {
+    fn apply(self, current: &Brand) -> Brand {
+        Brand {
+            name: merge_value(self.name, current.name.as_ref()),
+            logo_url: merge_value(self.logo_url, current.logo_url.as_ref()),
+            colour: merge_value(self.colour, current.colour.as_ref()),
+        }
     }
 }
 
@@ -212,6 +260,15 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
         ("configuration.secure_sna.redirect_url", old.secure_sna.redirect_url != new.secure_sna.redirect_url),
         ("configuration.discovery.callback_url", old.discovery.callback_url != new.discovery.callback_url),
         ("configuration.discovery.redirect_url", old.discovery.redirect_url != new.discovery.redirect_url),
+        ("configuration.verification.methods", old.verification.methods != new.verification.methods),
+        (
+            "configuration.verification.fall_back_on_mismatch",
+            old.verification.fall_back_on_mismatch != new.verification.fall_back_on_mismatch,
+        ),
+        ("configuration.verification.callback_url", old.verification.callback_url != new.verification.callback_url),
+        ("configuration.verification.redirect_url", old.verification.redirect_url != new.verification.redirect_url),
+        ("configuration.verification.ttl", old.verification.ttl != new.verification.ttl),
+        ("configuration.verification.brand", old.verification.brand != new.verification.brand),
     ]
     .into_iter()
     .filter(|(_, differs)| *differs)

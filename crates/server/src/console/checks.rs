@@ -366,6 +366,7 @@ fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)
         Product::SecureSna => "number-verification/secure-sna-checks",
         Product::Discovery => "number-verification/discovery-checks",
         Product::SimSwap | Product::Eligibility => "sim-swap-checks",
+        Product::Verification => "verifications",
     };
     let mut body = serde_json::Map::new();
     if check.product != Product::Discovery {

@@ -246,6 +246,7 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
             }),
             secure_sna: silent("secure_sna"),
             discovery: silent("discovery"),
+            verification: Patch::Keep,
         }),
     })
 }

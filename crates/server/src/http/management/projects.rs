@@ -256,6 +256,7 @@ fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, 
         reverse_sms: members.patch("reverse_sms", parse_reverse_sms)?,
         secure_sna: members.patch("secure_sna", parse_silent)?,
         discovery: members.patch("discovery", parse_silent)?,
+        verification: ringtrue_engine::management::Patch::Keep,
     };
     members.finish()?;
     Ok(patch)
