@@ -27,6 +27,7 @@ use crate::{
     http::{
         self,
         app::{App, AppState, EligibilityBodies},
+        verification_page::PageStreams,
     },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},

@@ -13,6 +13,7 @@ use fluent_bundle::FluentArgs;
 use ringtrue_domain::{
     phone::{Msisdn, NumberTail},
     reverse_sms::{Platform, sms_link},
+    verification::Method,
 };
 
 pub use colour::Colour;
@@ -176,11 +177,11 @@ impl State<'_> {
         }
     }
 
-    /// Label of the button that gives up the current method.
-    fn give_up_label(&self) -> Option<Message> {
+    /// The method that the user can give up, and the label of its button.
+    fn give_up(&self) -> Option<(Method, Message)> {
         match self {
-            State::Start | State::Silent | State::Confirming => Some(Message::OtherWay),
-            State::SendSms(_) => Some(Message::TextCannot),
+            State::Start | State::Silent | State::Confirming => Some((Method::SecureSna, Message::OtherWay)),
+            State::SendSms(_) => Some((Method::ReverseSms, Message::TextCannot)),
             _ => None,
         }
     }
@@ -238,7 +239,7 @@ impl Page<'_> {
                 self.state.return_to().map(|url| (RETURN_SECONDS, url.to_owned()))
             },
             events_url: (!self.state.is_end() && !self.state.is_error()).then(|| self.url("/events")),
-            give_up: self.state.give_up_label().map(text),
+            give_up: self.state.give_up().map(|(method, label)| (method, text(label))),
             qr,
             arguments: &arguments,
         };
@@ -278,8 +279,8 @@ struct PageTemplate<'a> {
     /// Seconds and URL.
     refresh_without_script: Option<(u8, String)>,
     events_url: Option<String>,
-    /// Label of the button.
-    give_up: Option<String>,
+    /// Method and label of the button.
+    give_up: Option<(Method, String)>,
     qr: Option<QrSvg>,
     arguments: &'a FluentArgs<'a>,
 }

@@ -185,10 +185,21 @@ impl Verifications {
         self.silent.start_redirect(request, true).await.map(Some)
     }
 
-    /// Gives up the current step. `None`: the token is wrong.
-    pub async fn page_give_up(&self, token: &str) -> Result<Option<()>, StoreError> {
+    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `None`: the
+    /// token is wrong.
+    pub async fn page_give_up(&self, token: &str, method: Method) -> Result<Option<()>, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
-        self.give_up(current).await.map(Some)
+        if current.step.as_ref().is_some_and(|step| step.product == method.product()) {
+            self.give_up(current).await?;
+        }
+        Ok(Some(()))
+    }
+
+    /// The redirect URL with the code that the device came back with, for the backend to redeem. `None`: the token is
+    /// wrong, or there is no redirect URL.
+    pub async fn page_return_url(&self, token: &str, code: &str) -> Result<Option<String>, StoreError> {
+        let current = self.load_by_token(token).await?;
+        Ok(current.and_then(|current| self.return_to(&current.record, ("code", code))))
     }
 
     /// Redeems the code that the device returned with, for a verification without a redirect URL. The page shows what

@@ -24,7 +24,7 @@ pub mod routes;
 mod sandbox;
 mod silent;
 mod sms_webhooks;
-mod verification_page;
+pub(crate) mod verification_page;
 
 pub use app::App;
 pub use middleware::HttpService;

@@ -15,7 +15,7 @@ use std::{
 use axum::{
     body::Body,
     extract::{FromRequestParts, Request, State},
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use futures_util::stream;
@@ -28,7 +28,6 @@ use ringtrue_domain::{
     verification::{Brand, BrandName, LogoUrl},
 };
 use ringtrue_engine::{
-    ports::StoreError,
     rate_limit::{RateLimitClass, RateLimitState},
     silent::{NextStep, RedirectError, RedirectOutcome, VerificationReturn},
     verifications::{PageState, PageView},
@@ -43,11 +42,12 @@ use url::form_urlencoded;
 use super::{
     app::App,
     body::read_form,
+    error_catalog::ProblemCode,
     parameters::PathParameters,
     problem::Problem,
     request_context::{HandlerState, RequestContext},
     routes::{Routes, get, post},
-    silent::device_response::redirect,
+    silent::redirect,
 };
 use crate::pages::HTML_CONTENT_TYPE;
 
@@ -103,6 +103,7 @@ async fn continue_silent(State(app): State<App>, visitor: PageVisitor) -> Respon
         }
         match visitor.begin_silent(&app, &view).await? {
             NextStep::Redirect(location) => redirect(&location),
+            // It has failed, and the page shows what follows.
             NextStep::Finish(_) => visitor.redirect_to_page(),
         }
     };
@@ -135,11 +136,11 @@ async fn give_up(State(app): State<App>, visitor: PageVisitor, request: Request)
         let (parts, body) = request.into_parts();
         require_same_origin(&app, &parts.headers)?;
         let form = read_form(&app, &parts.headers, body).await?;
-        let shown = form_urlencoded::parse(&form).find_map(|(name, value)| (name == "state").then_some(value));
-        let view = visitor.view(&app).await?;
-        if shown.as_deref() == Some(page_state(&view, visitor.platform).name()) {
-            app.engine.verifications.page_give_up(&visitor.token).await?;
-        }
+        let method = form_urlencoded::parse(&form).find_map(|(name, value)| (name == "method").then_some(value));
+        let method = method.and_then(|method| method.parse().ok());
+        let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
+        visitor.view(&app).await?;
+        app.engine.verifications.page_give_up(&visitor.token, method).await?;
         visitor.redirect_to_page()
     };
     visitor.respond(given_up.await)
@@ -182,13 +183,20 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     visitor.respond(opened.await)
 }
 
-/// Response to a device that comes back from its operator, if the redirects began at the page.
+/// Response to a device that comes back from its operator to the page at which its redirects began.
 pub async fn finish_at_page(
     app: &App,
     end: &RedirectOutcome,
     verification: &VerificationReturn,
 ) -> Result<Response, Problem> {
-    todo_core
+    let token = &verification.page_token;
+    if let Ok(code) = &end.result {
+        if let Some(url) = app.engine.verifications.page_return_url(token, &code.0).await? {
+            return redirect(&url);
+        }
+        app.engine.verifications.page_redeem(token, &code.0).await?;
+    }
+    redirect(&format!("{}{}", app.engine.base_url(), page_path(token)))
 }
 
 /// A request for the page of a verification.
@@ -216,7 +224,8 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         let token = parameters.get("token").unwrap_or_default().to_owned();
         let query = parts.uri.query().unwrap_or_default();
         let parameter = |wanted: &str| {
-            let value = form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
+            let value =
+                form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
             value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(|value| value.into_owned())
         };
         let language = parameter("lang");
