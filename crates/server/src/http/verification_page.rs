@@ -111,9 +111,9 @@ async fn continue_silent(State(app): State<App>, visitor: PageVisitor) -> Respon
 }
 
 /// `POST /v/{token}/silent`
-async fn start_silent(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
+async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let started = async {
-        require_same_origin(&app, request.headers())?;
+        require_same_origin(&app, &headers)?;
         let view = visitor.view(&app).await?;
         if !is_waiting_for_device(&view) {
             return visitor.redirect_to_page();

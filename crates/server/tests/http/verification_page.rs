@@ -327,9 +327,12 @@ async fn unknown_and_tampered_tokens_are_not_found() {
         let other = if token.as_bytes()[index] == b'A' { "B" } else { "A" };
         format!("{}{other}{}", &token[..index], &token[index + 1..])
     };
-    for wrong in [swapped(0), swapped(20), swapped(30), swapped(41), token[1..].to_owned(), "A".repeat(43), "%3Cb%3E".to_owned()]
+    for wrong in
+        [swapped(0), swapped(20), swapped(30), swapped(41), token[1..].to_owned(), "A".repeat(43), "%3Cb%3E".to_owned()]
     {
-        for (method, action) in [("GET", ""), ("GET", "/silent"), ("POST", "/silent"), ("POST", "/next"), ("GET", "/events")] {
+        for (method, action) in
+            [("GET", ""), ("GET", "/silent"), ("POST", "/silent"), ("POST", "/next"), ("GET", "/events")]
+        {
             let request = Request::new(method, &format!("/v/{wrong}{action}")).header("Sec-Fetch-Site", "same-origin");
             let request = if method == "POST" { request.form(&[("method", "secure_sna")]) } else { request };
             let response = shop.send(request).await.assert(404);
