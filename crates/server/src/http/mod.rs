@@ -24,6 +24,7 @@ pub mod routes;
 mod sandbox;
 mod silent;
 mod sms_webhooks;
+mod verifications;
 
 pub use app::App;
 pub use middleware::HttpService;
@@ -42,6 +43,7 @@ pub fn public_routes() -> Routes {
         .merge(oauth::routes())
         .merge(checks::routes())
         .merge(silent::routes())
+        .merge(verifications::routes())
         .merge(eligibility::routes())
         .merge(sandbox::routes())
         .merge(management::routes())
