@@ -71,6 +71,7 @@ mod token;
 mod token_errors;
 mod token_invalidation;
 mod usage;
+mod verifications;
 mod workspaces;
 mod world;
 
