@@ -85,6 +85,7 @@ impl Checks {
             claimed: Some(ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() }),
             reference: request.reference,
             callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
+            verification: None,
             redirect_url: None,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),

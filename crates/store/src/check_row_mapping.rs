@@ -74,6 +74,7 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
         project,
         product,
         mode,
+        verification: None,
         network,
         claimed: claimed.filter(|_| product != Product::Discovery),
         reference,

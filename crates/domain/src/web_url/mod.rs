@@ -28,7 +28,8 @@ use parts::{Scheme, WebUrl};
 pub const MAX_CHARS: usize = 2_048;
 
 /// Query parameters that the service appends to the redirect URL.
-pub const RESULT_PARAMETERS: [&str; 5] = ["check_id", "code", "reference_id", "error", "error_description"];
+pub const RESULT_PARAMETERS: [&str; 6] =
+    ["check_id", "verification_id", "code", "reference_id", "error", "error_description"];
 
 /// Which URLs callers may use. The default is the strictest policy: `https` to public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -188,6 +188,7 @@ mod tests {
             claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
             expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),

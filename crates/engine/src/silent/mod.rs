@@ -140,6 +140,7 @@ impl SilentFlow {
             project: project.id,
             product,
             mode: project.mode,
+            verification: None,
             network,
             claimed,
             reference: request.reference,
