@@ -336,7 +336,6 @@ pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
         Product::Verification => &["v1", "verifications"],
         // Has no checks.
         Product::Eligibility => &["v1", "eligibility"],
-        Product::Verification => &["v1", "verifications"],
     }
 }
 

@@ -165,7 +165,7 @@ fn format_time(instant: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{
-        lifecycle::{CheckId, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
+        lifecycle::{CheckId, CheckOutcome, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
         reverse_sms::{HashedSender, ReverseSmsCheck},
         silent::SilentCheck,
         tenancy::{Mode, ProjectId},
@@ -183,7 +183,6 @@ mod tests {
             project: ProjectId(Uuid::from_u128(1)),
             product: Product::ReverseSms,
             mode: Mode::Live,
-            verification: None,
             network: None,
             claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
@@ -266,7 +265,7 @@ mod tests {
         let verdict = VerificationVerdict { matched: true, method: Method::ReverseSms, no_sim_change: None };
         let verification = Check { product: Product::Verification, ..check(Some("order-7")).map(|_| verdict) };
         let at = "2026-11-14T09:30:01.25Z".parse().unwrap();
-        let concluded = verification.clone().conclude_with_verdict(verdict, at).unwrap();
+        let concluded = verification.clone().conclude_with_outcome(CheckOutcome::Completed(verdict), at).unwrap();
         assert_eq!(
             String::from_utf8(render_verification(&concluded, &progress)).unwrap(),
             r#"{"verification_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"method":"reverse_sms","methods":["secure_sna","reverse_sms"],"steps":[{"method":"secure_sna","check_id":"00000000-0000-0000-0000-000000000008","status":"ERROR","error_code":"not_mobile_ip"},{"method":"reverse_sms","check_id":"00000000-0000-0000-0000-000000000008","status":"COMPLETED","match":true},{"method":"sim_swap","status":"ERROR","error_code":"mno_timeout"}],"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order-7"}"#

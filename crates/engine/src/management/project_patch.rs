@@ -260,15 +260,6 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
         ("configuration.secure_sna.redirect_url", old.secure_sna.redirect_url != new.secure_sna.redirect_url),
         ("configuration.discovery.callback_url", old.discovery.callback_url != new.discovery.callback_url),
         ("configuration.discovery.redirect_url", old.discovery.redirect_url != new.discovery.redirect_url),
-        ("configuration.verification.methods", old.verification.methods != new.verification.methods),
-        (
-            "configuration.verification.fall_back_on_mismatch",
-            old.verification.fall_back_on_mismatch != new.verification.fall_back_on_mismatch,
-        ),
-        ("configuration.verification.callback_url", old.verification.callback_url != new.verification.callback_url),
-        ("configuration.verification.redirect_url", old.verification.redirect_url != new.verification.redirect_url),
-        ("configuration.verification.ttl", old.verification.ttl != new.verification.ttl),
-        ("configuration.verification.brand", old.verification.brand != new.verification.brand),
     ]
     .into_iter()
     .chain(changed_verification_settings(&old.verification, &new.verification))

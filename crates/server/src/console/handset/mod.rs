@@ -282,7 +282,7 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             let created = app.engine.silent.create_silent(&access.project, check_form.product, new, None).await?;
             Ok(PhoneScreen::Browser(Box::new(SimulatedBrowser::new(&created, &check_form.number))))
         }
-        Product::SimSwap | Product::Eligibility | Product::Verification => {
+        Product::SimSwap | Product::Eligibility => {
             let new = CreateSimSwap { phone_number, period: None, reference };
             let check = app.engine.checks.create_sim_swap(&access.project, new, None).await?;
             Ok(PhoneScreen::SimSwap(SimSwapResult::new(&check)))
