@@ -197,6 +197,8 @@ pub struct VerifyArguments {
     #[command(flatten)]
     pub callback: CallbackArguments,
     #[command(flatten)]
+    pub device: DeviceArguments,
+    #[command(flatten)]
     pub options: VerificationOptions,
     /// Number of the simulated SIM, such as +990123456700 [default: the number, if it begins with +990]
     #[arg(long, value_name = "NUMBER")]

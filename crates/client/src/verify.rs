@@ -34,6 +34,8 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
         ("phone_number", json!(number)),
         ("reference_id", json!(arguments.reference_id)),
         ("callback_url", json!(arguments.callback.callback_url)),
+        ("device_ip", json!(arguments.device.device_ip)),
+        ("redirect_url", json!(arguments.device.redirect_url)),
     ];
     let set = members.into_iter().chain(arguments.options.members()).filter(|(_, value)| !value.is_null());
     let body = Value::Object(set.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>());
