@@ -140,14 +140,15 @@ impl From<&Verification> for VerificationBody {
 }
 
 impl From<&Verification> for NewVerificationBody {
-    fn from(Verification { check, progress, next_step, page_url }: &Verification) -> Self {
+    fn from(created: &Verification) -> Self {
+        let Verification { check, progress, next_step, page_url } = created;
         NewVerificationBody {
             verification_id: check.id.to_string(),
             status: check.status().as_str(),
             url: page_url.clone(),
             methods: method_names(&progress.methods),
             next_step: next_step.as_ref().map(NextStepBody::from),
-            ttl: check.expires_at.duration_since(check.created_at).as_secs(),
+            ttl: created.ttl(),
             created_at: timestamp::format(check.created_at),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
         }
