@@ -21,8 +21,7 @@ use crate::{
     watch,
 };
 
-const NEXT_STEP_COLUMNS: [&str; 5] =
-    ["url", "next_method", "device_url", "receiver_phone_number", "expected_sms_body"];
+const NEXT_STEP_COLUMNS: [&str; 5] = ["url", "next_method", "device_url", "receiver_phone_number", "expected_sms_body"];
 const ELIGIBILITY_COLUMNS: [&str; 6] =
     ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
 

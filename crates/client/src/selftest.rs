@@ -296,7 +296,9 @@ async fn walk_verification(fixture: &Fixture, suffix: &str, given_up: &[&str]) -
     let created = create(session, Product::Verification, &body).await?;
     let phone = SimulatedPhone { sim: &sim, given_up };
     let walk = phone.walk(session, created, async |_| Ok(()));
-    timeout(CASE_TIMEOUT, walk).await.map_err(|_| failed("the verification did not conclude in time"))?
+    timeout(CASE_TIMEOUT, walk)
+        .await
+        .map_err(|_| failed("the verification did not conclude in time"))?
         .map_err(CaseError::from)
 }
 

@@ -271,6 +271,8 @@ mod tests {
             r#"{"verification_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"method":"reverse_sms","methods":["secure_sna","reverse_sms"],"steps":[{"method":"secure_sna","check_id":"00000000-0000-0000-0000-000000000008","status":"ERROR","error_code":"not_mobile_ip"},{"method":"reverse_sms","check_id":"00000000-0000-0000-0000-000000000008","status":"COMPLETED","match":true},{"method":"sim_swap","status":"ERROR","error_code":"mno_timeout"}],"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order-7"}"#
         );
         let expired = render_verification(&verification.expire().unwrap(), &progress);
-        assert!(String::from_utf8(expired).unwrap().ends_with(r#""reference_id":"order-7","error_code":"check_expired"}"#));
+        assert!(
+            String::from_utf8(expired).unwrap().ends_with(r#""reference_id":"order-7","error_code":"check_expired"}"#)
+        );
     }
 }

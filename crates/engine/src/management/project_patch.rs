@@ -268,10 +268,7 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
     .collect()
 }
 
-fn changed_verification_settings(
-    old: &VerificationSettings,
-    new: &VerificationSettings,
-) -> [(&'static str, bool); 8] {
+fn changed_verification_settings(old: &VerificationSettings, new: &VerificationSettings) -> [(&'static str, bool); 8] {
     [
         ("configuration.verification.methods", old.methods != new.methods),
         ("configuration.verification.fall_back_on_mismatch", old.fall_back_on_mismatch != new.fall_back_on_mismatch),

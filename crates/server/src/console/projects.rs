@@ -32,8 +32,7 @@ use super::{
 use crate::http::{app::App, parameters::PathParameters};
 
 /// Products that use the networks of operators.
-const NETWORK_PRODUCTS: [Product; 4] =
-    [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+const NETWORK_PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
 #[derive(Debug, Template)]
 #[template(path = "console/new_project.html")]

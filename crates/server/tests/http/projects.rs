@@ -9,8 +9,7 @@ use crate::{
     world::World,
 };
 
-const EVERY_PRODUCT: [&str; 6] =
-    ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
+const EVERY_PRODUCT: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
 
 async fn new_project_has_defaults_and_a_working_credential(world: World) {
     let created = create(&world, &json!({"name": "Shop"})).await.assert(201).json();

@@ -252,9 +252,8 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
     let code = client.complete_redirect(&created, other).await;
     assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), false, "secure_sna");
 
-    let project = world
-        .project("Falls back", json!({"configuration": {"verification": {"fall_back_on_mismatch": true}}}))
-        .await;
+    let project =
+        world.project("Falls back", json!({"configuration": {"verification": {"fall_back_on_mismatch": true}}})).await;
     let client = VerificationClient::of(&world, project).await;
     for (from, matched) in [(EVEN, true), (other, false)] {
         let created = client.create(&json!({"phone_number": EVEN})).await;
@@ -444,8 +443,7 @@ async fn match_is_followed_by_the_sim_swap_question(world: World) {
     ] {
         let mut receiver = Receiver::start().await;
         let number = format!("+9901234567{suffix}");
-        let body =
-            json!({"phone_number": number, "sim_swap_period": 10_080, "callback_url": receiver.url("/")});
+        let body = json!({"phone_number": number, "sim_swap_period": 10_080, "callback_url": receiver.url("/")});
         let created = client.create(&body).await;
         let code = client.complete_redirect(&created, &number).await;
         let redeemed = client.redeem(id(&created), &code).await.assert(200).json();
@@ -483,9 +481,7 @@ async fn verifications_belong_to_their_project(world: World) {
     let created = client.create(&json!({"phone_number": EVEN})).await;
     let id = id(&created);
     let tenant = world.another_tenant().await;
-    for project in
-        [world.project("Other", json!({})).await, world.project_of(&tenant, "Foreign", json!({})).await]
-    {
+    for project in [world.project("Other", json!({})).await, world.project_of(&tenant, "Foreign", json!({})).await] {
         let stranger = VerificationClient::of(&world, project).await;
         stranger.read(id).await.assert_problem(403, "forbidden");
         stranger.next(id).await.assert_problem(403, "forbidden");

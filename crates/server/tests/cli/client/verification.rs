@@ -51,7 +51,10 @@ fn verification_is_driven_step_by_step() {
     let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
     assert!(wrong.contains("(code_invalid)"), "{wrong}");
     let next = client.json(&format!("verification next {id}"));
-    assert_eq!((&next["steps"][0]["error_code"], &next["next_step"]["method"]), (&json!("given_up"), &json!("reverse_sms")));
+    assert_eq!(
+        (&next["steps"][0]["error_code"], &next["next_step"]["method"]),
+        (&json!("given_up"), &json!("reverse_sms"))
+    );
     let late = format!("verification redeem {id} {}", text(&opened, "code"));
     client.run(&late).expect_code(1);
     let row = client.csv(&format!("verification get {id}")).remove(0);
