@@ -168,6 +168,24 @@ impl RedirectUrl {
     }
 }
 
+impl RedirectUrl {
+    /// The URL with query parameters appended.
+    pub fn with_parameters(&self, parameters: &[(&str, &str)]) -> String {
+        let mut location = self.as_str().to_owned();
+        for (name, value) in parameters {
+            let separator = match location.split_once('?') {
+                None => "?",
+                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+                Some(_) => "&",
+            };
+            // Some apps do not decode `+` as a space.
+            let value = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20");
+            location.extend([separator, name, "=", &value]);
+        }
+        location
+    }
+}
+
 /// The decoded parameter names in the query of a request target.
 fn query_names(target: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let query = target.split_once('?').map_or("", |(_, query)| query);

@@ -56,6 +56,7 @@ pub fn new(check: ReverseSmsCheck) -> NewCheck {
         expectation: Expectation::Sms { receiver: receiver(), code: CodeHash(code) },
         number_limit: Some(NumberLimit::default()),
         idempotent_response: None,
+        verification: None,
     }
 }
 

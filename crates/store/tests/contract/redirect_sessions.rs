@@ -71,7 +71,6 @@ pub async fn new_check_has_a_redirect_session(fixture: &StoreFixture) {
         let bare = Check {
             reference: None,
             callback_url: None,
-            verification: None,
             redirect_url: None,
             ..silent_sample::check(shop, product, sample::later(1))
         };
