@@ -301,6 +301,13 @@ impl ApiSession {
         self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await
     }
 
+    /// Gives up the current step of a verification, and returns the verification.
+    pub(crate) async fn give_up_step(&self, verification: &str) -> Result<Value, CommandError> {
+        let product = Product::Verification;
+        let path = [checks_path(product), &[verification, "next"]].concat();
+        self.post(Scope::Product(product), &path, None, None).await
+    }
+
     /// Filters the products that the credential may use.
     pub(crate) async fn permitted_products(&self, products: &[Product]) -> Result<Vec<Product>, CommandError> {
         let mut permitted = vec![];
@@ -326,9 +333,9 @@ pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
         Product::SecureSna => &["v1", "number-verification", "secure-sna-checks"],
         Product::Discovery => &["v1", "number-verification", "discovery-checks"],
         Product::SimSwap => &["v1", "sim-swap-checks"],
+        Product::Verification => &["v1", "verifications"],
         // Has no checks.
         Product::Eligibility => &["v1", "eligibility"],
-        Product::Verification => &["v1", "verifications"],
     }
 }
 
@@ -356,6 +363,11 @@ pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
             "error_code", "reference_id", "created_at",
         ],
     }
+}
+
+/// Id of a check or verification, in a resource, callback or result of a redirect chain.
+pub(crate) fn id_field(object: &Value) -> Option<&str> {
+    text_field(object, "check_id").or_else(|| text_field(object, "verification_id"))
 }
 
 /// Text of a field, if it is there.

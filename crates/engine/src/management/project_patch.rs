@@ -173,15 +173,15 @@ impl SilentPatch {
 
 impl VerificationPatch {
     fn apply(self, current: &VerificationSettings, rules: &UrlRules<'_>) -> Result<VerificationSettings, InvalidUrl> {
-        const SECTION: &str = "verification";
-        let fall_back_on_mismatch = merge_value(self.fall_back_on_mismatch, Some(&current.fall_back_on_mismatch));
+        let section = "verification";
         Ok(VerificationSettings {
             methods: merge_value(self.methods, current.methods.as_ref()),
-            fall_back_on_mismatch: fall_back_on_mismatch.unwrap_or_default(),
-            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), SECTION)?,
-            redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), SECTION)?,
+            fall_back_on_mismatch: merge_value(self.fall_back_on_mismatch, Some(&current.fall_back_on_mismatch))
+                .unwrap_or_default(),
+            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
+            redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
             ttl: merge_value(self.ttl, current.ttl.as_ref()),
-            brand: section_patch(self.brand).map(|patch| patch.apply(&current.brand)).unwrap_or_default(),
+            brand: section_patch(self.brand).map_or_else(Brand::default, |patch| patch.apply(&current.brand)),
         })
     }
 }
@@ -260,20 +260,25 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
         ("configuration.secure_sna.redirect_url", old.secure_sna.redirect_url != new.secure_sna.redirect_url),
         ("configuration.discovery.callback_url", old.discovery.callback_url != new.discovery.callback_url),
         ("configuration.discovery.redirect_url", old.discovery.redirect_url != new.discovery.redirect_url),
-        ("configuration.verification.methods", old.verification.methods != new.verification.methods),
-        (
-            "configuration.verification.fall_back_on_mismatch",
-            old.verification.fall_back_on_mismatch != new.verification.fall_back_on_mismatch,
-        ),
-        ("configuration.verification.callback_url", old.verification.callback_url != new.verification.callback_url),
-        ("configuration.verification.redirect_url", old.verification.redirect_url != new.verification.redirect_url),
-        ("configuration.verification.ttl", old.verification.ttl != new.verification.ttl),
-        ("configuration.verification.brand", old.verification.brand != new.verification.brand),
     ]
     .into_iter()
+    .chain(changed_verification_settings(&old.verification, &new.verification))
     .filter(|(_, differs)| *differs)
     .map(|(member, _)| member.to_owned())
     .collect()
+}
+
+fn changed_verification_settings(old: &VerificationSettings, new: &VerificationSettings) -> [(&'static str, bool); 8] {
+    [
+        ("configuration.verification.methods", old.methods != new.methods),
+        ("configuration.verification.fall_back_on_mismatch", old.fall_back_on_mismatch != new.fall_back_on_mismatch),
+        ("configuration.verification.callback_url", old.callback_url != new.callback_url),
+        ("configuration.verification.redirect_url", old.redirect_url != new.redirect_url),
+        ("configuration.verification.ttl", old.ttl != new.ttl),
+        ("configuration.verification.brand.name", old.brand.name != new.brand.name),
+        ("configuration.verification.brand.logo_url", old.brand.logo_url != new.brand.logo_url),
+        ("configuration.verification.brand.colour", old.brand.colour != new.brand.colour),
+    ]
 }
 
 #[cfg(test)]
@@ -355,5 +360,31 @@ mod tests {
             ..reverse_sms(ReverseSmsPatch { callback_url: url, ..ReverseSmsPatch::default() })
         };
         assert!(with_valid_url.apply(&before, &UrlPolicy::default()).is_ok());
+    }
+
+    #[test]
+    fn brand_is_merged_member_by_member() {
+        let verification = |patch| {
+            let configuration = ConfigurationPatch { verification: Patch::Set(patch), ..ConfigurationPatch::default() };
+            ProjectPatch { configuration: Patch::Set(configuration), ..ProjectPatch::default() }
+        };
+        let branded = |name, colour| {
+            let brand = BrandPatch { name, colour, ..BrandPatch::default() };
+            verification(VerificationPatch { brand: Patch::Set(brand), ..VerificationPatch::default() })
+        };
+        let before = project(Mode::Live, "https://example.com/cb");
+        let both = branded(Patch::Set("Shop".parse().unwrap()), Patch::Set("#1a73e8".parse().unwrap()));
+        let (both, changes) = both.apply(&before, &UrlPolicy::default()).unwrap();
+        assert_eq!(changes, ["configuration.verification.brand.name", "configuration.verification.brand.colour"]);
+        let (one, changes) = branded(Patch::Keep, Patch::Clear).apply(&both, &UrlPolicy::default()).unwrap();
+        assert_eq!(one.configuration.verification.brand.name, both.configuration.verification.brand.name);
+        assert_eq!(changes, ["configuration.verification.brand.colour"]);
+        let cleared = verification(VerificationPatch { brand: Patch::Clear, ..VerificationPatch::default() });
+        assert_eq!(cleared.apply(&both, &UrlPolicy::default()).unwrap().0, before);
+        let url = Patch::Set("http://example.com/".to_owned());
+        let redirect = verification(VerificationPatch { redirect_url: url, ..VerificationPatch::default() });
+        let pointer = "/configuration/verification/redirect_url".to_owned();
+        let error = redirect.apply(&before, &UrlPolicy::default()).unwrap_err();
+        assert_eq!(error, InvalidUrl::Redirect { pointer, cause: UrlError::HttpNotAllowed });
     }
 }

@@ -25,6 +25,7 @@ mod sandbox;
 mod silent;
 mod sms_webhooks;
 pub(crate) mod verification_page;
+mod verifications;
 
 pub use app::App;
 pub use middleware::HttpService;
@@ -44,6 +45,7 @@ pub fn public_routes() -> Routes {
         .merge(oauth::routes())
         .merge(checks::routes())
         .merge(silent::routes())
+        .merge(verifications::routes())
         .merge(eligibility::routes())
         .merge(sandbox::routes())
         .merge(management::routes())

@@ -8,7 +8,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
-    routes::{self, Ids, Tokens},
+    routes::{self, Ids, Tokens, created_id},
     scripted_sim_swap::ScriptedSimSwap,
     world::{World, send_to},
 };
@@ -73,7 +73,7 @@ async fn keys_of_checks_are_scoped_to_the_project(world: World) {
 
         let elsewhere = create(&others, &another).await.assert(201);
         assert_eq!(elsewhere.header("idempotent-replayed"), None, "{route:?}");
-        assert_ne!(elsewhere.json()["check_id"], first.json()["check_id"]);
+        assert_ne!(created_id(&elsewhere.json()), created_id(&first.json()));
     }
 }
 
@@ -174,12 +174,12 @@ async fn unauthorized_product_requests_use_no_keys(world: World) {
             async |tokens: &Tokens| world.send(request.clone().bearer(tokens.for_route(route))).await.assert(201);
         let [own, foreign] = [create(&owner).await, create(&other_project).await];
         assert_eq!(foreign.header("idempotent-replayed"), None, "{route:?}");
-        assert_ne!(own.json()["check_id"], foreign.json()["check_id"]);
+        assert_ne!(created_id(&own.json()), created_id(&foreign.json()));
         if route.scope() == "sim_swap" {
             continue;
         }
         // The owner uses this key last, after the other project used its own key of that name.
-        let id = own.json()["check_id"].as_str().unwrap().to_owned();
+        let id = created_id(&own.json()).to_owned();
         let resend = Request::post(&format!("{}/{id}/callback-resends", route.template));
         let key = format!("resend-{}", route.scope());
         for key in [&key, route.scope()] {

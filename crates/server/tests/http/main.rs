@@ -72,6 +72,7 @@ mod token_errors;
 mod token_invalidation;
 mod usage;
 mod verification_page;
+mod verifications;
 mod workspaces;
 mod world;
 
