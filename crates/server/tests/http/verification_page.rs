@@ -347,7 +347,7 @@ async fn unknown_and_tampered_tokens_are_not_found() {
 
 #[tokio::test]
 async fn visits_are_limited() {
-    let world = World::sqlite().await;
+    let world = World::configured(|config| config.rate_limits.device = 20).await;
     let shop = Shop::new(&world).await;
     let (_, path) = shop.create(request(EVEN, &[])).await;
     for path in [path.as_str(), "/v/unknown"] {
