@@ -17,7 +17,7 @@ async function open({ page, shop, address }, body = {}, query = {}) {
   const phone_number = nextNumber();
   const verification = await shop.create({ phone_number, device_ip: address, ...body });
   const url = new URL(verification.url);
-  for (const [name, value] of Object.entries({ sim: phone_number, ...query })) url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   await page.goto(url.href);
   return { phone_number, ...verification };
 }
