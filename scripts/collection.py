@@ -24,6 +24,7 @@ VARIABLES = {
     "sim": "phone_number",
     "t": "device_token",
     "to": "receiver_phone_number",
+    "verification_id": "verification_id",
     "workspace_id": "workspace_id",
 }
 # Not needed in the sandbox: `redirect_url` and `device_ip`. `mode` would take the project live.
@@ -38,6 +39,7 @@ RESPONSE_VARIABLES = {
     "createSecureSnaCheck": {"check_id": "res.body.check_id", "device_token": "res.body.url.split('t=')[1]"},
     "createDiscoveryCheck": {"check_id": "res.body.check_id", "device_token": "res.body.url.split('t=')[1]"},
     "createSimSwapCheck": {"check_id": "res.body.check_id"},
+    "createVerification": {"verification_id": "res.body.verification_id"},
     "openSecureSnaUrl": {"code": "res.body.code"},
     "openDiscoveryUrl": {"code": "res.body.code"},
     "createProjectCredential": {"credential_client_id": "res.body.client_id"},
@@ -45,7 +47,13 @@ RESPONSE_VARIABLES = {
     "createToken": {"token": "res.body.access_token"},
 }
 # Operations whose status depends on the state of the check. Others must respond with the lowest documented status.
-EXPECTED_STATUS = dict.fromkeys(["resendReverseSmsCallback", "resendSecureSnaCallback", "resendDiscoveryCallback"], "in 202, 409")
+EXPECTED_STATUS = {
+    **dict.fromkeys(
+        ["resendReverseSmsCallback", "resendSecureSnaCallback", "resendDiscoveryCallback", "resendVerificationCallback"],
+        "in 202, 409",
+    ),
+    "redeemVerificationCode": "in 200, 400, 409",
+}
 # Defaults of `ringtrue dev`; its dev.json contains ids, client ids and secrets.
 ENVIRONMENT = {
     "base_url": "http://127.0.0.1:8080",

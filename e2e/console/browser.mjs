@@ -3,21 +3,10 @@
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { launchChromium } from '../chromium.mjs';
 import { startRingtrue } from '../ringtrue.mjs';
 import { SCREENSHOTS, WIDE, inspectPage } from './inspect_page.mjs';
 
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  // Blocks all requests to other machines.
-  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
-];
 const TIMEOUT_MS = 30_000;
 export const PASSWORD = 'correct horse battery staple';
 
@@ -30,7 +19,7 @@ let demoSession;
 before(async () => {
   await mkdir(SCREENSHOTS, { recursive: true });
   ringtrue = await startRingtrue();
-  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: FLAGS });
+  browser = await launchChromium();
 });
 after(async () => {
   await browser?.close();

@@ -11,6 +11,7 @@ use http::{
 use ringtrue_domain::product::{Product, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use url::{Url, form_urlencoded};
 
 use crate::{
@@ -28,6 +29,7 @@ use crate::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_PAGE_SIZE: u32 = 100;
+const RATE_LIMIT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Requests to the server of a profile, and the printer of the command that makes them.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct ApiSession {
     pub profile: Profile,
     pub http: HttpClient,
     pub printer: Printer,
+    /// Whether requests beyond the rate limit wait for the next second.
+    pub waits_for_rate_limit: bool,
     /// Shown in hints.
     name: Option<ProfileName>,
     tokens: TokenCache,
@@ -66,7 +70,14 @@ impl ApiSession {
         let http = HttpClient::new(profile.ca_file.as_deref()).map_err(|error| {
             CommandError::with_hint(error.to_string(), "Use a PEM file with certificates: --ca-file PATH")
         })?;
-        Ok(ApiSession { profile, http, printer: context.printer, name: None, tokens: TokenCache::default() })
+        Ok(ApiSession {
+            profile,
+            http,
+            printer: context.printer,
+            waits_for_rate_limit: false,
+            name: None,
+            tokens: TokenCache::default(),
+        })
     }
 
     pub(crate) fn base_url(&self) -> &Url {
@@ -203,7 +214,14 @@ impl ApiSession {
                 401 if is_cached => self.tokens.remove(client_id, scope)?,
                 200..=299 if response.body.is_empty() => return Ok(Value::Null),
                 200..=299 => return serde_json::from_slice(&response.body).map_err(|_| self.problem(&response)),
-                _ => return Err(self.problem(&response)),
+                status => {
+                    let problem = self.problem(&response);
+                    let is_rate_limited = status == 429 && problem.retry_after() == Some(RATE_LIMIT_WINDOW);
+                    if !(self.waits_for_rate_limit && is_rate_limited) {
+                        return Err(problem);
+                    }
+                    sleep(RATE_LIMIT_WINDOW).await;
+                }
             }
         }
     }
@@ -301,6 +319,13 @@ impl ApiSession {
         self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await
     }
 
+    /// Gives up the current step of a verification, and returns the verification.
+    pub(crate) async fn give_up_step(&self, verification: &str) -> Result<Value, CommandError> {
+        let product = Product::Verification;
+        let path = [checks_path(product), &[verification, "next"]].concat();
+        self.post(Scope::Product(product), &path, None, None).await
+    }
+
     /// Filters the products that the credential may use.
     pub(crate) async fn permitted_products(&self, products: &[Product]) -> Result<Vec<Product>, CommandError> {
         let mut permitted = vec![];
@@ -326,6 +351,7 @@ pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
         Product::SecureSna => &["v1", "number-verification", "secure-sna-checks"],
         Product::Discovery => &["v1", "number-verification", "discovery-checks"],
         Product::SimSwap => &["v1", "sim-swap-checks"],
+        Product::Verification => &["v1", "verifications"],
         // Has no checks.
         Product::Eligibility => &["v1", "eligibility"],
     }
@@ -345,11 +371,21 @@ pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
             "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
         ],
         #[rustfmt::skip]
+        Product::Verification => &[
+            "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
+            "updated_at",
+        ],
+        #[rustfmt::skip]
         Product::SimSwap | Product::Eligibility => &[
             "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
             "error_code", "reference_id", "created_at",
         ],
     }
+}
+
+/// Id of a check or verification, in a resource, callback or result of a redirect chain.
+pub(crate) fn id_field(object: &Value) -> Option<&str> {
+    text_field(object, "check_id").or_else(|| text_field(object, "verification_id"))
 }
 
 /// Text of a field, if it is there.

@@ -12,15 +12,16 @@ use clap::{
 };
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{product::Product, timestamp};
+use ringtrue_domain::{product::Product, timestamp, verification::Method};
 use serde_json::{Map, Value, json};
 use url::{Host, Position, Url};
 
 use crate::error::CommandError;
 
-pub(crate) const PRODUCTS_WITH_CHECKS: [Product; 4] =
-    [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
-pub(crate) const PRODUCTS_WITH_CALLBACKS: [Product; 3] = [Product::ReverseSms, Product::SecureSna, Product::Discovery];
+pub(crate) const PRODUCTS_WITH_CHECKS: [Product; 5] =
+    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+pub(crate) const PRODUCTS_WITH_CALLBACKS: [Product; 4] =
+    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery];
 
 /// Name of the command for the checks of a product.
 pub(crate) fn command_name(product: Product) -> &'static str {
@@ -30,6 +31,7 @@ pub(crate) fn command_name(product: Product) -> &'static str {
         Product::Discovery => "discovery",
         Product::SimSwap => "sim-swap",
         Product::Eligibility => "eligibility",
+        Product::Verification => "verification",
     }
 }
 
@@ -37,6 +39,12 @@ pub(crate) fn command_name(product: Product) -> &'static str {
 pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
     PossibleValuesParser::new(products.iter().copied().map(command_name))
         .try_map(|text| text.replace('-', "_").parse::<Product>())
+}
+
+/// Parses methods of verifications by the command names of their products.
+pub(crate) fn method_parser() -> impl TypedValueParser<Value = Method> {
+    PossibleValuesParser::new(Method::ALL.map(|method| command_name(method.product())))
+        .try_map(|text| text.replace('-', "_").parse::<Method>())
 }
 
 /// Rejects 1xx, which are interim responses.

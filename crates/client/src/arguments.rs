@@ -9,11 +9,12 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     product::{Product, Scope},
     tenancy::{ClientId, ProjectId},
+    verification::Method,
 };
 
 use crate::argument_values::{
     FinalStatus, PRODUCTS_WITH_CALLBACKS, PRODUCTS_WITH_CHECKS, PrivateArgument, ProfileName, SecureUrl, Since,
-    SmsFault, parse_final_http_status, parse_timestamp, product_parser,
+    SmsFault, method_parser, parse_final_http_status, parse_timestamp, product_parser,
 };
 
 /// Commands that call the HTTP API of a server with a credential.
@@ -34,6 +35,10 @@ pub enum ClientCommand {
         #[arg(long, value_name = "SCOPE")]
         scope: Scope,
     },
+    /// Verify a number from start to end: create a verification, act as the user in the sandbox, and print every change
+    Verify(VerifyArguments),
+    /// Verification: the best available method, with fallback to the next one
+    Verification(WithProfile<VerificationAction>),
     /// Reverse SMS: the user texts a code from the claimed number
     ReverseSms(WithProfile<ReverseSmsAction>),
     /// Secure SNA: the phone opens a URL, and its operator confirms the claimed number
@@ -48,7 +53,7 @@ pub enum ClientCommand {
     Callbacks(WithProfile<CallbacksAction>),
     /// Print new and changed checks until Ctrl+C
     Tail(TailArguments),
-    /// Sandbox: act as the user of a check: text the code or open the URL
+    /// Sandbox: act as the user of a check or verification: text the code or open the URL
     Trigger(TriggerArguments),
 }
 
@@ -147,6 +152,60 @@ pub enum SimSwapAction {
     },
     #[command(flatten)]
     Read(ReadAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum VerificationAction {
+    /// Create a verification, and print its first step and the URL of the hosted page
+    Create {
+        number: PrivateArgument,
+        #[command(flatten)]
+        new: NewCheck,
+        #[command(flatten)]
+        callback: CallbackArguments,
+        #[command(flatten)]
+        device: DeviceArguments,
+        #[command(flatten)]
+        verification: VerificationOptions,
+    },
+    /// Give up the current step, and print the next one
+    Next { verification: CheckId },
+    /// Redeem the code that the phone received or that the hosted page returned
+    Redeem(RedeemArguments),
+    #[command(flatten)]
+    Read(ReadAction),
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct VerificationOptions {
+    /// Methods in order [default: the project's methods]
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method_parser())]
+    pub methods: Vec<Method>,
+    /// After a match, ask whether the SIM was changed in this period
+    #[arg(long, value_name = "MINUTES")]
+    pub sim_swap_period: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    pub number: PrivateArgument,
+    /// Your reference for the verification
+    #[arg(long, value_name = "TEXT")]
+    pub reference_id: Option<String>,
+    #[command(flatten)]
+    pub callback: CallbackArguments,
+    #[command(flatten)]
+    pub device: DeviceArguments,
+    #[command(flatten)]
+    pub options: VerificationOptions,
+    /// Number of the simulated SIM, such as +990123456700 [default: the number, if it begins with +990]
+    #[arg(long, value_name = "NUMBER")]
+    pub sim: Option<PrivateArgument>,
+    /// The simulated phone has no mobile data: gives up Secure SNA
+    #[arg(long)]
+    pub no_mobile_data: bool,
 }
 
 #[derive(Debug, Subcommand)]

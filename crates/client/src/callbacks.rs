@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    api::{ApiSession, checks_path, text_field},
+    api::{ApiSession, checks_path, id_field, text_field},
     argument_values::{FinalStatus, PRODUCTS_WITH_CALLBACKS},
     arguments::{CallbacksAction, WithProfile},
     context::ClientContext,
@@ -159,7 +159,7 @@ pub(crate) async fn fetch_concluded(
         // New checks shift others to the next page, which then repeats them.
         let mut known = HashSet::new();
         let checks = found.iter().filter_map(|check| {
-            let check_id = text_field(check, "check_id")?.to_owned();
+            let check_id = id_field(check)?.to_owned();
             Some(ConcludedCheck {
                 product,
                 check_id,

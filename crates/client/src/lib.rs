@@ -21,6 +21,7 @@ mod profile;
 mod selftest;
 mod system;
 mod trigger;
+mod verify;
 mod watch;
 
 use ringtrue_domain::product::Product;
@@ -47,6 +48,10 @@ pub async fn run(context: &ClientContext, command: ClientCommand) -> Result<(), 
         ClientCommand::Logout(profile_option) => login::logout(context, &profile_option),
         ClientCommand::Profiles => login::profiles(context),
         ClientCommand::Token { profile_option, scope } => login::token(context, &profile_option, scope).await,
+        ClientCommand::Verify(arguments) => verify::verify(context, arguments).await,
+        ClientCommand::Verification(command) => {
+            products::run(context, Product::Verification, &command.profile_option, command.action.into()).await
+        }
         ClientCommand::ReverseSms(command) => {
             products::run(context, Product::ReverseSms, &command.profile_option, command.action.into()).await
         }

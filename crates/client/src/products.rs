@@ -1,14 +1,18 @@
-//! `ringtrue reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
+//! `ringtrue verification`, `reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
 
-use ringtrue_domain::product::{Product, Scope};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    product::{Product, Scope},
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{ApiSession, check_columns, checks_path, text_field},
+    api::{ApiSession, check_columns, checks_path, id_field},
     argument_values::PrivateArgument,
     arguments::{
         CallbackArguments, DeviceArguments, DiscoveryAction, EligibilityAction, NewCheck, PollInterval, ProfileOption,
-        ReadAction, RedeemArguments, ReverseSmsAction, SecureSnaAction, SimSwapAction,
+        ReadAction, RedeemArguments, ReverseSmsAction, SecureSnaAction, SimSwapAction, VerificationAction,
+        VerificationOptions,
     },
     context::ClientContext,
     error::CommandError,
@@ -17,6 +21,7 @@ use crate::{
     watch,
 };
 
+const NEXT_STEP_COLUMNS: [&str; 5] = ["url", "next_method", "device_url", "receiver_phone_number", "expected_sms_body"];
 const ELIGIBILITY_COLUMNS: [&str; 6] =
     ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
 
@@ -24,6 +29,8 @@ const ELIGIBILITY_COLUMNS: [&str; 6] =
 pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),
+    /// Of a verification.
+    GiveUpStep(CheckId),
     Read(ReadAction),
 }
 
@@ -33,11 +40,19 @@ pub(crate) struct CreateCheck {
     callback: Option<CallbackArguments>,
     device: Option<DeviceArguments>,
     period: Option<u32>,
+    verification: VerificationOptions,
 }
 
 impl From<NewCheck> for CreateCheck {
     fn from(new: NewCheck) -> Self {
-        CreateCheck { new, number: None, callback: None, device: None, period: None }
+        CreateCheck {
+            new,
+            number: None,
+            callback: None,
+            device: None,
+            period: None,
+            verification: VerificationOptions::default(),
+        }
     }
 }
 
@@ -90,6 +105,49 @@ impl From<SimSwapAction> for CheckAction {
     }
 }
 
+impl From<VerificationAction> for CheckAction {
+    fn from(action: VerificationAction) -> Self {
+        match action {
+            VerificationAction::Create { number, new, callback, device, verification } => {
+                CheckAction::Create(CreateCheck {
+                    number: Some(number),
+                    callback: Some(callback),
+                    device: Some(device),
+                    verification,
+                    ..new.into()
+                })
+            }
+            VerificationAction::Next { verification } => CheckAction::GiveUpStep(verification),
+            VerificationAction::Redeem(arguments) => CheckAction::Redeem(arguments),
+            VerificationAction::Read(action) => CheckAction::Read(action),
+        }
+    }
+}
+
+impl VerificationOptions {
+    /// Members of the create request; `null` if absent.
+    pub(crate) fn members(&self) -> [(&'static str, Value); 2] {
+        let methods: Vec<_> = self.methods.iter().map(|method| method.as_str()).collect();
+        let methods = if methods.is_empty() { Value::Null } else { json!(methods) };
+        [("methods", methods), ("sim_swap_period", json!(self.sim_swap_period))]
+    }
+}
+
+/// Moves the fields of `next_step` to the verification, for tables and CSV. Its URL becomes `device_url`.
+pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Value {
+    let members = verification.as_object_mut().filter(|_| output != Output::Json);
+    if let Some(members) = members
+        && let Some(Value::Object(step)) = members.remove("next_step")
+    {
+        members.extend(step.into_iter().map(|(name, value)| match name.as_str() {
+            "method" => ("next_method".to_owned(), value),
+            "url" => ("device_url".to_owned(), value),
+            _ => (name, value),
+        }));
+    }
+    verification
+}
+
 pub(crate) async fn run(
     context: &ClientContext,
     product: Product,
@@ -104,9 +162,12 @@ pub(crate) async fn run(
             let check = session.redeem_code(product, &check.to_string(), &code.read()?).await?;
             Ok(context.printer.print_object(columns, &check)?)
         }
+        CheckAction::GiveUpStep(verification) => {
+            let verification = session.give_up_step(&verification.to_string()).await?;
+            print_check(context, product, verification)
+        }
         CheckAction::Read(ReadAction::Get { check }) => {
-            let check = session.fetch_check(product, &check.to_string()).await?;
-            Ok(context.printer.print_object(columns, &check)?)
+            print_check(context, product, session.fetch_check(product, &check.to_string()).await?)
         }
         CheckAction::Read(ReadAction::List(arguments)) => {
             session.print_list(Scope::Product(product), checks_path(product), columns, &arguments).await
@@ -120,6 +181,15 @@ pub(crate) async fn run(
     }
 }
 
+fn print_check(context: &ClientContext, product: Product, check: Value) -> Result<(), CommandError> {
+    let check = flatten_next_step(check, context.printer.output);
+    let columns = match product {
+        Product::Verification => [check_columns(product), &NEXT_STEP_COLUMNS].concat(),
+        _ => check_columns(product).to_vec(),
+    };
+    Ok(context.printer.print_object(&columns, &check)?)
+}
+
 async fn create(
     context: &ClientContext,
     session: &ApiSession,
@@ -127,7 +197,7 @@ async fn create(
     profile_option: &ProfileOption,
     request: CreateCheck,
 ) -> Result<(), CommandError> {
-    let CreateCheck { new, number, callback, device, period } = request;
+    let CreateCheck { new, number, callback, device, period, verification } = request;
     let number = number.as_ref().map(PrivateArgument::read).transpose()?;
     let (device_ip, redirect_url) = device.map_or((None, None), |device| (device.device_ip, device.redirect_url));
     let members = [
@@ -138,7 +208,7 @@ async fn create(
         ("redirect_url", json!(redirect_url)),
         ("period", json!(period)),
     ];
-    let set = members.into_iter().filter(|(_, value)| !value.is_null());
+    let set = members.into_iter().chain(verification.members()).filter(|(_, value)| !value.is_null());
     let body = Value::Object(set.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>());
     let (scope, key) = (Scope::Product(product), new.idempotency_key.as_deref());
     let created = session.post(scope, checks_path(product), Some(&body), key).await?;
@@ -146,9 +216,12 @@ async fn create(
     if let Some(action) = &action {
         PendingActions::open(context, profile_option)?.add(action.clone())?;
     }
-    let output = add_sms_links(created);
+    let output = add_sms_links(flatten_next_step(created, context.printer.output));
     let invitation = ["receiver_phone_number", "expected_sms_body", "url", "ttl"];
-    let columns = [check_columns(product), &invitation, &SMS_LINK_FIELDS].concat();
+    let columns = match product {
+        Product::Verification => [check_columns(product), &NEXT_STEP_COLUMNS, &["ttl"], &SMS_LINK_FIELDS].concat(),
+        _ => [check_columns(product), &invitation, &SMS_LINK_FIELDS].concat(),
+    };
     // `--watch` streams one line per state.
     if new.watch && context.printer.output != Output::Table {
         context.printer.print_stream_item(&columns, &output, true)?;
@@ -158,7 +231,7 @@ async fn create(
     if let Some(action) = &action {
         action.print_instructions(context.printer, profile_option, new.watch);
     }
-    match text_field(&output, "check_id") {
+    match id_field(&output) {
         Some(id) if new.watch => watch::watch_check(session, product, id, PollInterval { seconds: 1 }).await,
         _ => Ok(()),
     }

@@ -19,6 +19,7 @@ use crate::{
     profile::{ClientCredential, Profile, Secret},
     system::{Progress, random_bytes},
     trigger,
+    verify::SimulatedPhone,
     watch::is_open,
 };
 
@@ -91,6 +92,8 @@ pub async fn selftest_server(
 /// Runs all cases. Fails if any case fails.
 async fn run(mut fixture: Fixture) -> Result<(), CommandError> {
     let fixture = &mut fixture;
+    // Fast cases can exceed the default limit.
+    fixture.session.waits_for_rate_limit = true;
     let mut report = Report { printer: fixture.session.printer, progress: Progress::start(), results: vec![] };
     macro_rules! run_case {
         ($name:literal, $case:expr) => {{
@@ -113,6 +116,9 @@ async fn run(mut fixture: Fixture) -> Result<(), CommandError> {
     run_case!("Discovery: number returned", discovery(fixture));
     run_case!("SIM Swap: no change", sim_swap(fixture, "00", true));
     run_case!("SIM Swap: change", sim_swap(fixture, "01", false));
+    run_case!("Verification: silent match", verification(fixture, "00", &[], "secure_sna"));
+    run_case!("Verification: fallback to SMS", verification(fixture, "00", &["secure_sna"], "reverse_sms"));
+    run_case!("Verification: no method left", exhausted_verification(fixture));
     run_case!("Eligibility: by number", eligibility(&fixture.session, "phone-numbers", random_number("00")));
     run_case!("Eligibility: by address", eligibility(&fixture.session, "device-ips", "203.0.113.1".to_owned()));
     run_case!("Management: projects listed", projects(&fixture.session));
@@ -272,6 +278,30 @@ async fn sim_swap(fixture: &Fixture, suffix: &str, no_change: bool) -> CaseResul
     let body = json!({"phone_number": random_number(suffix)});
     let check = create(&fixture.session, product, &body).await?;
     expect_fields(&check, &json!({"status": "COMPLETED", "no_sim_change": no_change}))
+}
+
+/// Walks a verification, giving up the steps of some methods.
+async fn verification(fixture: &Fixture, suffix: &str, given_up: &[&str], method: &str) -> CaseResult {
+    let concluded = walk_verification(fixture, suffix, given_up).await?;
+    expect_fields(&concluded, &json!({"status": "COMPLETED", "match": true, "method": method}))
+}
+
+async fn exhausted_verification(fixture: &Fixture) -> CaseResult {
+    let concluded = walk_verification(fixture, "00", &["secure_sna", "reverse_sms"]).await?;
+    expect_fields(&concluded, &json!({"status": "ERROR", "error_code": "methods_exhausted"}))
+}
+
+async fn walk_verification(fixture: &Fixture, suffix: &str, given_up: &[&str]) -> Result<Value, CaseError> {
+    let session = &fixture.session;
+    let sim = random_number(suffix);
+    let body = json!({"phone_number": sim, "methods": ["secure_sna", "reverse_sms"]});
+    let created = create(session, Product::Verification, &body).await?;
+    let phone = SimulatedPhone { sim: &sim, given_up };
+    let walk = phone.walk(session, created, async |_| Ok(()));
+    timeout(CASE_TIMEOUT, walk)
+        .await
+        .map_err(|_| failed("the verification did not conclude in time"))?
+        .map_err(CaseError::from)
 }
 
 async fn eligibility(session: &ApiSession, kind: &str, subject: String) -> CaseResult {

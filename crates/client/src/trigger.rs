@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::{
-    api::{ApiSession, check_columns, text_field},
+    api::{ApiSession, check_columns, id_field, text_field},
     argument_values::{PrivateArgument, ProfileName, SmsFault, command_name, render_faults},
     arguments::{ProfileOption, TriggerArguments},
     context::{ClientContext, ConfigDir},
@@ -31,7 +31,7 @@ use crate::{
 const MAX_PENDING_ACTIONS: usize = 50;
 /// More than any redirect chain of a device has.
 const MAX_REDIRECTS: usize = 10;
-const RESULT_FIELDS: [&str; 5] = RESULT_PARAMETERS;
+const RESULT_FIELDS: [&str; 6] = RESULT_PARAMETERS;
 /// Fields added to the response: links that open the SMS app. Android and iOS need different formats.
 pub(crate) const SMS_LINK_FIELDS: [&str; 2] = ["android_link", "ios_link"];
 
@@ -56,21 +56,27 @@ enum UserAction {
     Open { url: String },
 }
 
+impl UserAction {
+    /// From the fields of a created check, or of the next step of a verification. `None`: no action is required.
+    fn from_instructions(instructions: &Value) -> Option<Self> {
+        let text = |name: &str| text_field(instructions, name).map(str::to_owned);
+        match (text("receiver_phone_number"), text("expected_sms_body"), text("url")) {
+            (Some(to), Some(body), _) => Some(UserAction::Text { to, body }),
+            (_, _, Some(url)) => Some(UserAction::Open { url }),
+            _ => None,
+        }
+    }
+}
+
 impl PendingAction {
     /// `None`: the check needs no user action.
     pub(crate) fn from_created(product: Product, number: Option<&str>, created: &Value) -> Option<Self> {
-        let text = |name: &str| text_field(created, name).map(str::to_owned);
-        let task = match (text("receiver_phone_number"), text("expected_sms_body"), text("url")) {
-            (Some(to), Some(body), _) => UserAction::Text { to, body },
-            (_, _, Some(url)) => UserAction::Open { url },
-            _ => return None,
-        };
         let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(0);
         Some(PendingAction {
-            check_id: text("check_id")?,
+            check_id: id_field(created)?.to_owned(),
             product: product.as_str().to_owned(),
             number: number.map(str::to_owned),
-            task,
+            task: UserAction::from_instructions(created.get("next_step").unwrap_or(created))?,
             expires_at: now().as_second() + ttl,
         })
     }
@@ -166,7 +172,12 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
     let action = actions.find(arguments.check)?;
     let product = action.product().unwrap_or(Product::ReverseSms);
     let sim = arguments.sim.as_ref().map(PrivateArgument::read).transpose()?;
-    match &action.task {
+    // A verification may have moved on to its next step.
+    let next_task = match product {
+        Product::Verification => Some(current_task(&session, &action.check_id).await?),
+        _ => None,
+    };
+    match next_task.as_ref().unwrap_or(&action.task) {
         UserAction::Text { .. } if arguments.redeem => {
             Err(CommandError::with_hint("Reverse SMS checks have no code to redeem", "Omit --redeem."))
         }
@@ -202,6 +213,18 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
             }
         }
     }
+}
+
+/// What the current step of a verification requires.
+async fn current_task(session: &ApiSession, verification: &str) -> Result<UserAction, CommandError> {
+    let verification = session.fetch_check(Product::Verification, verification).await?;
+    verification.get("next_step").and_then(UserAction::from_instructions).ok_or_else(|| {
+        let status = text_field(&verification, "status").unwrap_or_default();
+        CommandError::with_hint(
+            format!("this verification requires no action of the user: its status is {status}"),
+            "Create one, for example: ringtrue verification create +990123456700",
+        )
+    })
 }
 
 /// Sends an SMS from a simulated phone.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::{ApiSession, check_columns, checks_path, text_field},
+    api::{ApiSession, check_columns, checks_path, id_field, text_field},
     argument_values::PRODUCTS_WITH_CHECKS,
     arguments::{PollInterval, TailArguments},
     context::ClientContext,
@@ -237,8 +237,11 @@ async fn poll_all(
     for follower in followers {
         let product = json!(follower.product.as_str());
         for mut check in follower.poll(session).await? {
+            // One column of ids, also for verifications.
+            let id = json!(id_of(&check));
             if let Some(members) = check.as_object_mut() {
                 members.insert("product".to_owned(), product.clone());
+                members.insert("check_id".to_owned(), id);
             }
             session.printer.print_stream_item(&TAIL_COLUMNS, &check, *is_first)?;
             *is_first = false;
@@ -265,7 +268,7 @@ fn status_of(check: &Value) -> &str {
 }
 
 fn id_of(check: &Value) -> &str {
-    text_field(check, "check_id").unwrap_or_default()
+    id_field(check).unwrap_or_default()
 }
 
 pub(crate) fn is_open(status: &str) -> bool {

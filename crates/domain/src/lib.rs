@@ -23,4 +23,5 @@ pub mod silent;
 pub mod sim_swap;
 pub mod tenancy;
 pub mod timestamp;
+pub mod verification;
 pub mod web_url;

@@ -9,11 +9,18 @@ pub enum Product {
     Discovery,
     SimSwap,
     Eligibility,
+    Verification,
 }
 
 impl Product {
-    pub const ALL: [Product; 5] =
-        [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap, Product::Eligibility];
+    pub const ALL: [Product; 6] = [
+        Product::ReverseSms,
+        Product::SecureSna,
+        Product::Discovery,
+        Product::SimSwap,
+        Product::Eligibility,
+        Product::Verification,
+    ];
 
     /// The name in the API: scopes, project settings, callbacks.
     pub fn as_str(self) -> &'static str {
@@ -23,6 +30,7 @@ impl Product {
             Product::Discovery => "discovery",
             Product::SimSwap => "sim_swap",
             Product::Eligibility => "eligibility",
+            Product::Verification => "verification",
         }
     }
 
@@ -34,12 +42,13 @@ impl Product {
             Product::Discovery => "Discovery",
             Product::SimSwap => "SIM Swap",
             Product::Eligibility => "Eligibility",
+            Product::Verification => "Verification",
         }
     }
 
-    /// Whether the product involves an operator.
+    /// Whether the product involves an operator. The steps of a verification do, by their own products.
     pub fn requires_operator(self) -> bool {
-        self != Product::Eligibility
+        !matches!(self, Product::Eligibility | Product::Verification)
     }
 }
 
@@ -50,7 +59,7 @@ impl fmt::Display for Product {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap` or `eligibility`")]
+#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
 pub struct InvalidProduct;
 
 impl FromStr for Product {

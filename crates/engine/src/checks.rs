@@ -4,7 +4,10 @@
 //! an overdue check first records its expiry, so that no client sees it as open; the sweeper expires the checks that no
 //! client reads.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
@@ -20,7 +23,7 @@ use ringtrue_domain::{
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
     web_url::{CallbackUrl, UrlError},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     activity::ActivityRecorder,
@@ -30,10 +33,11 @@ use crate::{
     operator_access::Operators,
     ports::{
         CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, LeasedCallback, NewCallback,
-        NewCheck, StoreError, TenantLookup,
+        NewCheck, StoreError, TenantLookup, VerificationStore,
     },
     reverse_sms::PendingCodeCache,
     search_limit::SearchLimiter,
+    verifications::SimSwapQuestions,
 };
 
 /// Short enough to record an expiry within a second.
@@ -91,6 +95,12 @@ pub struct Checks {
     pub(crate) activity: Arc<ActivityRecorder>,
     pub(crate) pending_codes: PendingCodeCache,
     pub(crate) search_limiter: SearchLimiter,
+    pub(crate) verifications: Arc<dyn VerificationStore>,
+    pub(crate) sim_swap_questions: SimSwapQuestions,
+    /// Questions to operators that no request waits for.
+    pub(crate) tasks: TaskTracker,
+    /// For these tasks.
+    pub(crate) itself: Weak<Checks>,
 }
 
 impl Checks {
@@ -113,6 +123,10 @@ impl Checks {
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
         let concluded = concluded.map(Into::into);
+        if let Some(verification) = concluded.check().verification {
+            // Boxed to keep the future small.
+            return Box::pin(self.conclude_step(concluded, verification, connector)).await;
+        }
         let callback = self.build_callback(&concluded)?;
         let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
         let outcome = self.store.conclude(conclusion, callback.clone()).await?;
@@ -155,6 +169,9 @@ impl Checks {
 
     /// Concludes an overdue check as expired, unless it is already concluded.
     pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
+        if check.product == Product::Verification {
+            return Box::pin(self.expire_verification(check.id)).await;
+        }
         match check.expire() {
             Ok(concluded) => self.conclude(concluded).await.map(drop),
             Err(_) => Ok(()),

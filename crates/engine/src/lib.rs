@@ -31,6 +31,7 @@ pub mod silent;
 pub mod sim_swap;
 pub mod simulated_sims;
 pub mod tokens;
+pub mod verifications;
 
 use std::sync::{Arc, Mutex};
 
@@ -40,6 +41,8 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
     web_url::UrlPolicy,
 };
+
+use tokio_util::task::TaskTracker;
 
 use crate::{
     accounts::Accounts,
@@ -65,6 +68,7 @@ use crate::{
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
     tokens::Tokens,
+    verifications::{SimSwapQuestions, Verifications},
 };
 
 /// Settings of a deployment.
@@ -125,6 +129,7 @@ pub struct Engine {
     pub checks: Arc<Checks>,
     pub reassembly: Arc<SmsReassembly>,
     pub silent: Arc<SilentFlow>,
+    pub verifications: Arc<Verifications>,
     pub callbacks: Arc<Callbacks>,
     pub tokens: Arc<Tokens>,
     pub management: Arc<Management>,
@@ -206,27 +211,42 @@ impl Engine {
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
         let tokens = Arc::new(Tokens::new(&context, store.clone(), store.clone()));
         let accounts = Arc::new(Accounts::new(&context, store.clone(), store.clone(), store.clone(), store.clone()));
-        let checks = Arc::new(Checks {
+        let tasks = TaskTracker::new();
+        // Lets `wait` return when no task is left; spawning still works.
+        tasks.close();
+        let checks = Arc::new_cyclic(|itself| Checks {
             context: context.clone(),
             store: store.clone(),
             operators: operators.clone(),
             idempotency: idempotency.clone(),
             courier: courier.clone(),
-            activity: recorder,
+            activity: recorder.clone(),
             pending_codes: PendingCodeCache::default(),
             search_limiter: SearchLimiter::default(),
+            verifications: store.clone(),
+            sim_swap_questions: SimSwapQuestions::default(),
+            tasks,
+            itself: itself.clone(),
+        });
+        let silent = Arc::new(SilentFlow {
+            context: context.clone(),
+            store: store.clone(),
+            checks: checks.clone(),
+            idempotency: idempotency.clone(),
+            operators,
+            rate_limiter: rate_limiter.clone(),
         });
         Engine {
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
             simulated_sims: Arc::new(SimulatedSims { context: context.clone(), store: store.clone() }),
-            silent: Arc::new(SilentFlow {
+            verifications: Arc::new(Verifications {
                 context: context.clone(),
                 store: store.clone(),
                 checks: checks.clone(),
+                silent: silent.clone(),
                 idempotency: idempotency.clone(),
-                operators,
-                rate_limiter: rate_limiter.clone(),
             }),
+            silent,
             callbacks: Arc::new(Callbacks {
                 context: context.clone(),
                 store: store.clone(),

@@ -181,7 +181,7 @@ impl Networks {
                 .any(|route| self.is_listed(&network.id, &route.networks) && route.connector.supports(*product)),
             Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_listed(&network.id, &route.networks)),
             Product::ReverseSms => self.has_receiver(network),
-            Product::Eligibility => false,
+            Product::Eligibility | Product::Verification => false,
         };
         PRODUCTS.into_iter().filter(can).collect()
     }

@@ -190,6 +190,9 @@ impl WindowCounter {
 #[derive(Clone, Copy)]
 struct LimitReached;
 
+/// Requests for the page of one verification, from all of its tabs and devices.
+const PAGE_VISITS_PER_SECOND: u32 = 20;
+
 // Capacities of the counter caches.
 const MAX_AUTHENTICATED_COUNTERS: usize = 100_000;
 const MAX_ADDRESS_COUNTERS: usize = 50_000;
@@ -241,6 +244,7 @@ pub struct RateLimiter {
     /// A separate cache, so that a flood of addresses cannot evict authenticated clients.
     by_address: Cache<LimitSubject, Arc<WindowCounter>>,
     device_visits: Cache<CheckId, Arc<WindowCounter>>,
+    page_visits: Cache<CheckId, Arc<WindowCounter>>,
     /// Session tokens that the store has found valid. They are not limited.
     valid_sessions: Cache<Fingerprint, ()>,
     /// `state` values that devices have returned with.
@@ -263,6 +267,7 @@ impl RateLimiter {
             authenticated: Cache::new(MAX_AUTHENTICATED_COUNTERS),
             by_address: Cache::new(MAX_ADDRESS_COUNTERS),
             device_visits: Cache::new(MAX_VISIT_COUNTERS),
+            page_visits: Cache::new(MAX_VISIT_COUNTERS),
             valid_sessions: Cache::new(MAX_CACHED_TOKENS),
             used_states: Cache::new(MAX_CACHED_TOKENS),
             last_failed_login_minute: AtomicU64::new(0),
@@ -395,6 +400,14 @@ impl RateLimiter {
             Ok(before) => RateLimitState { admitted: true, limit, remaining: limit - before - 1, reset_seconds: reset },
             Err(LimitReached) => RateLimitState { admitted: false, limit, remaining: 0, reset_seconds: reset },
         }
+    }
+
+    /// Counts a request for the page of a verification with its token. Addresses are not counted, since operators share
+    /// one among many devices.
+    pub fn limit_page_visit(&self, verification: CheckId, now: Timestamp) -> RateLimitState {
+        let counter = get_or_insert(&self.page_visits, verification);
+        let counted = counter.try_increment(window_number(now, 1), PAGE_VISITS_PER_SECOND);
+        rate_limit_state(counted, PAGE_VISITS_PER_SECOND, PAGE_VISITS_PER_SECOND)
     }
 
     /// Seconds to wait, if this address has reached the limit of failed logins with this client in this minute.
@@ -568,6 +581,17 @@ mod tests {
         assert_eq!(limiter.failed_login_delay("prj_2", attacker, at(0)), None);
         let later = at(0) + SignedDuration::from_secs(i64::from(delay));
         assert_eq!(limiter.failed_login_delay("prj_1", attacker, later), None);
+    }
+
+    #[test]
+    fn page_visits_are_limited_per_verification() {
+        let limiter = RateLimiter::new(DefaultRateLimits::default());
+        let [one, other] = [1, 2].map(|random| CheckId(uuid_v7(at(0), [random; 10])));
+        for millis in [0, 1_000] {
+            let visits = (0..30).filter(|_| limiter.limit_page_visit(one, at(millis)).admitted);
+            assert_eq!(visits.count(), 20, "after {millis} ms");
+        }
+        assert!(limiter.limit_page_visit(other, at(1_000)).admitted, "another verification");
     }
 
     #[test]

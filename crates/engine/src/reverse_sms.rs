@@ -85,6 +85,7 @@ impl Checks {
             claimed: Some(ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() }),
             reference: request.reference,
             callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
+            verification: None,
             redirect_url: None,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),
@@ -100,6 +101,7 @@ impl Checks {
             expectation: Expectation::Sms { receiver, code: code_hash },
             number_limit: operators.number_limit(),
             idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
+            verification: None,
         };
         self.store_check(new).await?;
         self.pending_codes.insert(code_hash, created.check.clone());
@@ -162,7 +164,12 @@ impl Checks {
 
     /// Includes the receiver, so that a code matches only at its receiver, and the origin, so that a simulated SMS
     /// matches neither a live check nor one of another project.
-    fn hash_code(&self, origin: SmsOrigin, receiver: &Msisdn, code: &SmsCode) -> Result<CodeHash, StoreError> {
+    pub(crate) fn hash_code(
+        &self,
+        origin: SmsOrigin,
+        receiver: &Msisdn,
+        code: &SmsCode,
+    ) -> Result<CodeHash, StoreError> {
         let (mode, receiver, code) = (origin.mode().as_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
         let hash = match origin {
             SmsOrigin::Operator => self.context.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
@@ -215,7 +222,7 @@ impl Default for PendingCodeCache {
 }
 
 impl PendingCodeCache {
-    fn insert(&self, code: CodeHash, check: ReverseSmsCheck) {
+    pub(crate) fn insert(&self, code: CodeHash, check: ReverseSmsCheck) {
         self.0.insert(code, check);
     }
 

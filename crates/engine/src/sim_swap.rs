@@ -65,6 +65,7 @@ impl Checks {
             claimed: None,
             reference: request.reference,
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at,
             // Must only be later than the conclusion.

@@ -346,6 +346,7 @@ mod tests {
             claimed: Some(ClaimedNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
             reference: None,
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: at(0),
             expires_at: at(300),

@@ -13,4 +13,5 @@ mod prepared;
 mod sandbox_operator;
 mod state_file;
 pub mod telemetry;
+mod verification_methods;
 pub mod wiring;

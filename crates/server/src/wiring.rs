@@ -27,6 +27,7 @@ use crate::{
     http::{
         self,
         app::{App, AppState, EligibilityBodies},
+        verification_page::PageStreams,
     },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
@@ -112,6 +113,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             last_ping: Mutex::default(),
             docs_pages: OnceLock::new(),
             eligibility_bodies: EligibilityBodies::default(),
+            page_streams: PageStreams::default(),
         })
     };
     connectors.apply(prepared).await;

@@ -42,7 +42,11 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("smpp", &[]),
     ("operators", &["domain", "engine", "smpp"]),
     ("sandbox", &["domain", "engine", "smpp"]),
-    ("server", &["callback-signature", "client", "domain", "engine", "operators", "sandbox", "store"]),
+    ("verification-page", &["domain"]),
+    (
+        "server",
+        &["callback-signature", "client", "domain", "engine", "operators", "sandbox", "store", "verification-page"],
+    ),
     // A dev-dependency only.
     ("test-support", &["domain", "engine", "store"]),
     ("fuzz", &["callback-signature", "domain", "engine", "operators", "smpp"]),
@@ -261,6 +265,7 @@ fn public_json_is_defined_in_its_modules_only() {
             "crates/engine/src/tokens",
             "crates/engine/src/callback/",
             "crates/engine/src/silent/secrets",
+            "crates/engine/src/verifications/input",
             "crates/operators/src/",
             "crates/sandbox/src/",
         ];

@@ -8,21 +8,26 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::SenderMatch,
     silent::OperatorVerdict,
-    sim_swap::SimSwapVerdict,
+    sim_swap::{SimSwapPeriod, SimSwapVerdict},
     tenancy::{Mode, ProjectId},
+    verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
     AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, RedirectSession, RedirectSessionRecord,
-    SealedVerdict, StoreError, TokenHash,
+    SealedVerdict, StoreError, TokenHash, VerificationRecord,
 };
+use serde::{Deserialize, Serialize};
 
-use crate::row::{Row, RowReader};
+use crate::{
+    row::{Row, RowReader},
+    row_mapping::to_json,
+};
 
 macro_rules! check_columns {
     () => {
         "id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status, matched, error_code, \
          network_id, number_hash, number_tail, number_sealed, reference_id, callback_url, redirect_url, \
-         swap_covered, swap_within"
+         swap_covered, swap_within, verification_id, method, no_sim_change"
     };
 }
 pub(crate) use check_columns;
@@ -45,6 +50,8 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
     let callback_url = row.bytes_or_null("callback_url")?.map(Sealed);
     let redirect_url = row.bytes_or_null("redirect_url")?.map(Sealed);
     let (covered, within) = (minutes(&mut row, "swap_covered")?, minutes(&mut row, "swap_within")?);
+    let verification = row.uuid_or_null("verification_id")?.map(CheckId);
+    let (method, no_sim_change) = (row.parsed_or_null("method")?, row.boolean_or_null("no_sim_change")?);
     let state = match (status, pending_at, concluded_at, error_code) {
         (CheckStatus::Accepted, None, None, None) => Lifecycle::Open(OpenState::Accepted),
         (CheckStatus::Pending, Some(since), None, None) => Lifecycle::Open(OpenState::Pending { since }),
@@ -56,6 +63,10 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
                 }
                 (Product::ReverseSms, Some(matched)) => SenderMatch(matched).into(),
                 (Product::SecureSna, Some(matched)) => OperatorVerdict::Match(matched).into(),
+                (Product::Verification, Some(matched)) => {
+                    let method = method.ok_or_else(|| row.corrupt("method", "missing"))?;
+                    VerificationVerdict { matched, method, no_sim_change }.into()
+                }
                 (Product::Discovery, None) => {
                     OperatorVerdict::Number(DiscoveredNumber { number: claimed, sealed }).into()
                 }
@@ -74,6 +85,7 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
         project,
         product,
         mode,
+        verification,
         network,
         claimed: claimed.filter(|_| product != Product::Discovery),
         reference,
@@ -224,4 +236,108 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
 /// Whether checks of a product have a redirect session while they are open.
 pub(crate) fn has_redirect_session(product: Product) -> bool {
     matches!(product, Product::SecureSna | Product::Discovery)
+}
+
+/// Columns of a verification, read after those of its check.
+macro_rules! verification_columns {
+    () => {
+        "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at"
+    };
+}
+pub(crate) use verification_columns;
+
+/// Reads a check and its columns as a verification.
+pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, StoreError> {
+    let (check, mut row) = check_and_rest_from_row(row)?;
+    Ok(VerificationRecord {
+        check,
+        step: CheckId(row.uuid("step_id")?),
+        progress: read_progress(&mut row)?,
+        input: row.bytes_or_null("input")?.map(Sealed),
+        code_redeemed_at: row.instant_or_null("code_redeemed_at")?,
+    })
+}
+
+/// Reads the columns `check_id` and `progress`.
+pub(crate) fn progress_from_row(row: Row) -> Result<(CheckId, Progress), StoreError> {
+    let mut row = row.reader("verifications");
+    Ok((CheckId(row.uuid("check_id")?), read_progress(&mut row)?))
+}
+
+fn read_progress(row: &mut RowReader) -> Result<Progress, StoreError> {
+    let json: ProgressJson = row.json("progress")?;
+    json.parse().map_err(|problem| row.corrupt("progress", problem))
+}
+
+/// `verifications.progress`. Its shape is part of the schema and may change only in compatible ways.
+#[derive(Serialize, Deserialize)]
+struct ProgressJson {
+    methods: Vec<String>,
+    steps: Vec<StepJson>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    fall_back_on_mismatch: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sim_swap_period: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StepJson {
+    product: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check_id: Option<uuid::Uuid>,
+    /// That of the check. `ACCEPTED`: the step is open.
+    status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    matched: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error_code: Option<String>,
+}
+
+pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError> {
+    let Progress { methods, steps, fall_back_on_mismatch, sim_swap_period } = progress;
+    let step_to_json = |step: &Step| StepJson {
+        product: step.product.to_string(),
+        check_id: step.check.map(|check| check.0),
+        status: step.state.status().to_string(),
+        matched: match step.state {
+            StepState::Completed { matched } => Some(matched),
+            _ => None,
+        },
+        error_code: step.state.error_code().map(|code| code.to_string()),
+    };
+    to_json(&ProgressJson {
+        methods: methods.iter().map(ToString::to_string).collect(),
+        steps: steps.iter().map(step_to_json).collect(),
+        fall_back_on_mismatch: *fall_back_on_mismatch,
+        sim_swap_period: sim_swap_period.map(SimSwapPeriod::minutes),
+    })
+}
+
+impl ProgressJson {
+    fn parse(self) -> Result<Progress, &'static str> {
+        let methods = self.methods.iter().map(|name| name.parse::<Method>().map_err(|_| "not a method"));
+        let period = self.sim_swap_period.map(|minutes| SimSwapPeriod::try_from(i64::from(minutes)));
+        Ok(Progress {
+            methods: methods.collect::<Result<_, _>>()?,
+            steps: self.steps.into_iter().map(StepJson::parse).collect::<Result<_, _>>()?,
+            fall_back_on_mismatch: self.fall_back_on_mismatch,
+            sim_swap_period: period.transpose().map_err(|_| "not a period")?,
+        })
+    }
+}
+
+impl StepJson {
+    fn parse(self) -> Result<Step, &'static str> {
+        let status: CheckStatus = self.status.parse().map_err(|_| "not a status")?;
+        let error_code = self.error_code.map(|code| code.parse()).transpose().map_err(|_| "not an error code")?;
+        let state = match (status, self.matched, error_code) {
+            (CheckStatus::Accepted, None, None) => StepState::Open,
+            (CheckStatus::Completed, Some(matched), None) => StepState::Completed { matched },
+            (CheckStatus::Expired, None, None) => StepState::Expired,
+            (CheckStatus::Error, None, Some(code)) => StepState::Error(code),
+            _ => return Err("the status of a step contradicts its other members"),
+        };
+        let product = self.product.parse().map_err(|_| "not a product")?;
+        Ok(Step { product, check: self.check_id.map(CheckId), state })
+    }
 }

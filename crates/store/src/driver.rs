@@ -94,6 +94,9 @@ pub(crate) trait Database:
     /// Deletes the creation times that do not count any more.
     const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str>;
 
+    /// Whether tables of checks have the column `bucket`.
+    const HAS_BUCKETS: bool;
+
     /// The condition that rows of two tables belong to the same check, besides equal ids. Empty if ids suffice.
     fn same_bucket(left: &str, right: &str) -> String;
 

@@ -42,7 +42,8 @@ macro_rules! all_migrations {
             29 "0029_invitations",
             30 "0030_node_demand",
             31 "0031_live_since", 32 "0032_plain_names", 33 "0033_partitions", 34 "0034_shared_state",
-            35 "0035_retention_and_upgrades"
+            35 "0035_retention_and_upgrades",
+            36 "0036_verifications"
         )
     };
 }

@@ -6,7 +6,8 @@ use std::future::Future;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, ErrorCode, Sealed, Verdict as _,
+        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, ErrorCode, Lifecycle, Sealed,
+        Verdict as _,
     },
     network::NetworkId,
     phone::Msisdn,
@@ -16,7 +17,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     AttemptSettlement, BeginRedirect, ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, Expectation,
-    IdempotencyClaim, IdempotentResponse, NewCallback, NewCheck, SealedVerdict, StoreError, TokenHash, UsageDelta,
+    IdempotencyClaim, IdempotentResponse, NewCallback, NewCheck, NewVerification, SealedVerdict, StoreError, TokenHash,
+    UsageDelta,
 };
 
 use crate::row::Row;
@@ -48,6 +50,8 @@ pub(crate) struct InsertCheck {
     pub expectation: Option<Expectation>,
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
+    /// The verification that begins with the check.
+    pub verification: Option<Box<NewVerification>>,
 }
 
 impl Operation for InsertCheck {
@@ -56,14 +60,39 @@ impl Operation for InsertCheck {
 
 impl InsertCheck {
     pub(crate) fn accepted(new: NewCheck) -> Self {
-        let NewCheck { check, expectation, number_limit, idempotent_response } = new;
-        InsertCheck { check, expectation: Some(expectation), number_limit, idempotent_response }
+        let NewCheck { check, expectation, number_limit, idempotent_response, verification } = new;
+        InsertCheck { check, expectation: Some(expectation), number_limit, idempotent_response, verification }
     }
 
     /// The number and the URLs of a concluded check are not stored, because nothing uses them any more.
     pub(crate) fn concluded(concluded: Concluded<AnyVerdict>, idempotent_response: Option<IdempotentResponse>) -> Self {
         let check = AnyCheck { claimed: None, callback_url: None, redirect_url: None, ..concluded.into_check() };
-        InsertCheck { check, expectation: None, number_limit: None, idempotent_response }
+        InsertCheck { check, expectation: None, number_limit: None, idempotent_response, verification: None }
+    }
+
+    pub(crate) fn row(&self) -> CheckRow<'_> {
+        CheckRow { check: &self.check, expectation: self.expectation.as_ref() }
+    }
+
+    /// The rows of the check, and of its verification.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = CheckRow<'_>> {
+        let verification = self.verification.as_ref();
+        let verification = verification.map(|new| CheckRow { check: &new.check, expectation: None });
+        [self.row()].into_iter().chain(verification)
+    }
+}
+
+/// A new row of `checks`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckRow<'a> {
+    pub check: &'a AnyCheck,
+    pub expectation: Option<&'a Expectation>,
+}
+
+impl<'a> CheckRow<'a> {
+    /// An open check has a deadline.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.check.state, Lifecycle::Open(_))
     }
 
     pub(crate) fn concluded_at(&self) -> Option<Timestamp> {
@@ -85,16 +114,16 @@ impl InsertCheck {
         }
     }
 
-    pub(crate) fn expected_sms(&self) -> Option<(&Msisdn, &CodeHash)> {
-        match &self.expectation {
+    pub(crate) fn expected_sms(&self) -> Option<(&'a Msisdn, &'a CodeHash)> {
+        match self.expectation {
             Some(Expectation::Sms { receiver, code }) => Some((receiver, code)),
             _ => None,
         }
     }
 
     /// The input of a silent check, which has a redirect session.
-    pub(crate) fn silent_input(&self) -> Option<&Sealed> {
-        match &self.expectation {
+    pub(crate) fn silent_input(&self) -> Option<&'a Sealed> {
+        match self.expectation {
             Some(Expectation::Device { input }) => Some(input),
             _ => None,
         }

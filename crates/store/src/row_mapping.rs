@@ -16,6 +16,7 @@ use ringtrue_domain::{
         Configuration, Credential, CredentialOwner, InvalidPrefix, Project, ProjectId, RateLimits, ReverseSmsSettings,
         Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
+    verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::ports::{KeyId, Revocation, SealedKey, StoreError, TokenId};
@@ -238,6 +239,24 @@ fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> 
         },
         secure_sna: silent(&json.secure_sna)?,
         discovery: silent(&json.discovery)?,
+        verification: VerificationSettings {
+            methods: json
+                .verification
+                .methods
+                .map(|names| names.iter().map(|name| name.parse::<Method>()).collect::<Result<Vec<_>, _>>())
+                .transpose()
+                .map_err(|problem| invalid(&problem))?,
+            fall_back_on_mismatch: json.verification.fall_back_on_mismatch,
+            callback_url: callback_url(&json.verification.callback_url)?,
+            redirect_url: redirect_url(&json.verification.redirect_url)?,
+            ttl: json
+                .verification
+                .ttl
+                .map(VerificationTtl::try_from)
+                .transpose()
+                .map_err(|problem| invalid(&problem))?,
+            brand: json.verification.brand.parse().map_err(|problem| invalid(&problem))?,
+        },
     })
 }
 
@@ -289,6 +308,7 @@ pub(crate) struct ConfigurationJson {
     reverse_sms: ReverseSmsJson,
     secure_sna: SilentJson,
     discovery: SilentJson,
+    verification: VerificationJson,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -313,6 +333,65 @@ struct SilentJson {
     redirect_url: Option<String>,
 }
 
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct VerificationJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fall_back_on_mismatch: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<i64>,
+    brand: BrandJson,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct BrandJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logo_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    colour: Option<String>,
+}
+
+impl BrandJson {
+    fn parse(&self) -> Result<Brand, String> {
+        Ok(Brand {
+            name: parse_member(self.name.as_deref())?,
+            logo_url: parse_member(self.logo_url.as_deref())?,
+            colour: parse_member(self.colour.as_deref())?,
+        })
+    }
+}
+
+fn parse_member<T: FromStr<Err: fmt::Display>>(text: Option<&str>) -> Result<Option<T>, String> {
+    text.map(|text| text.parse().map_err(|problem: T::Err| problem.to_string())).transpose()
+}
+
+impl From<&VerificationSettings> for VerificationJson {
+    fn from(settings: &VerificationSettings) -> Self {
+        let VerificationSettings { methods, fall_back_on_mismatch, callback_url, redirect_url, ttl, brand } = settings;
+        VerificationJson {
+            methods: methods.as_ref().map(|methods| methods.iter().map(ToString::to_string).collect()),
+            fall_back_on_mismatch: *fall_back_on_mismatch,
+            callback_url: callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+            ttl: ttl.map(|ttl| i64::from(ttl.seconds())),
+            brand: BrandJson {
+                name: brand.name.as_ref().map(ToString::to_string),
+                logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()),
+                colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()),
+            },
+        }
+    }
+}
+
 impl From<&Configuration> for ConfigurationJson {
     fn from(configuration: &Configuration) -> Self {
         ConfigurationJson {
@@ -324,6 +403,7 @@ impl From<&Configuration> for ConfigurationJson {
             },
             secure_sna: SilentJson::from(&configuration.secure_sna),
             discovery: SilentJson::from(&configuration.discovery),
+            verification: VerificationJson::from(&configuration.verification),
         }
     }
 }

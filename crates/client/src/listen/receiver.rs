@@ -30,7 +30,7 @@ use super::{
     verification::{KeySet, VerificationContext, VerificationError, find_header, verify_callback},
 };
 use crate::{
-    api::{ApiSession, text_field},
+    api::{ApiSession, id_field},
     argument_values::SecureUrl,
     error::CommandError,
     http::{HttpClient, HttpError, HttpResponse},
@@ -339,7 +339,7 @@ impl BackgroundReceiver {
         while let Ok(Some(event)) = timeout_at(deadline, self.events.recv()).await {
             let ListenEvent::Callback(callback) = event else { continue };
             let body: Value = serde_json::from_slice(&callback.body).unwrap_or_default();
-            if text_field(&body, "check_id") == Some(check) {
+            if id_field(&body) == Some(check) {
                 let signed_by = callback.signature.map_err(|error| error.reason);
                 return Some(ReceivedCallback { product: callback.product, signed_by, body });
             }

@@ -127,7 +127,8 @@ fn render_text(callback: &CallbackReport) -> String {
     let mut line = |name: &str, value: &str| {
         let _ = write!(text, "\n  {name:<10} {value}");
     };
-    line("check", &body_field(body.as_ref(), "check_id"));
+    let id_name = if has_verification(body.as_ref()) { "verification_id" } else { "check_id" };
+    line("check", &body_field(body.as_ref(), id_name));
     line("status", &body_field(body.as_ref(), "status"));
     line("match", &body_field(body.as_ref(), "match"));
     match &callback.signature {
@@ -158,6 +159,11 @@ fn render_text(callback: &CallbackReport) -> String {
     escape_controls(&text)
 }
 
+/// Callbacks of verifications have another name for the id.
+fn has_verification(body: Option<&Value>) -> bool {
+    body.is_some_and(|body| body.get("verification_id").is_some())
+}
+
 fn render_json(callback: &CallbackReport) -> Value {
     let body = serde_json::from_slice::<Value>(&callback.body).ok();
     let field = |name: &str| body.as_ref().and_then(|body| body.get(name)).cloned();
@@ -167,7 +173,7 @@ fn render_json(callback: &CallbackReport) -> Value {
         "target": callback.target,
         "product": callback.product,
         "attempt": callback.attempt.as_ref().and_then(|attempt| attempt.parse::<u32>().ok()),
-        "check_id": field("check_id"),
+        "check_id": field("check_id").or_else(|| field("verification_id")),
         "status": field("status"),
         "match": field("match"),
         "signature": if error.is_none() { "good" } else { "bad" },

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::ApiSession,
+    api::{ApiSession, id_field},
     argument_values::{PRODUCTS_WITH_CALLBACKS, ProfileName},
     callbacks::{ConcludedCheck, ResendOutcome, fetch_concluded, resend},
     context::{ClientContext, ConfigDir},
@@ -82,7 +82,7 @@ impl JournalEntry {
         let ended_at = text("updated_at").and_then(timestamp::parse).unwrap_or(now).as_millisecond();
         let digest = digest::digest(&digest::SHA256, body);
         let digest = Some(BASE64_STANDARD.encode(digest));
-        Some(JournalEntry { check_id: text("check_id")?.to_owned(), digest, ended_at })
+        Some(JournalEntry { check_id: id_field(&document)?.to_owned(), digest, ended_at })
     }
 
     fn key(&self) -> (String, String) {

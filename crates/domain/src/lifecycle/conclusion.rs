@@ -6,8 +6,13 @@ use jiff::Timestamp;
 
 use super::{Check, CheckId, CheckStatus, Concluded, DiscoveredNumber, ErrorCode};
 use crate::{
-    network::NetworkId, product::Product, reverse_sms::SenderMatch, silent::OperatorVerdict, sim_swap::SimSwapVerdict,
+    network::NetworkId,
+    product::Product,
+    reverse_sms::SenderMatch,
+    silent::OperatorVerdict,
+    sim_swap::SimSwapVerdict,
     tenancy::ProjectId,
+    verification::{Method, VerificationVerdict},
 };
 
 /// The common view of all verdicts, for storing and counting.
@@ -19,6 +24,11 @@ pub trait Verdict {
     fn discovered(&self) -> Option<&DiscoveredNumber> {
         None
     }
+
+    /// The verdict of a verification, which has more columns.
+    fn verification(&self) -> Option<VerificationVerdict> {
+        None
+    }
 }
 
 /// The verdict of a check of any product.
@@ -27,6 +37,7 @@ pub enum AnyVerdict {
     Sender(SenderMatch),
     Device(OperatorVerdict),
     Sim(SimSwapVerdict),
+    Verification(VerificationVerdict),
 }
 
 pub type AnyCheck = Check<AnyVerdict>;
@@ -37,13 +48,21 @@ impl Verdict for AnyVerdict {
             AnyVerdict::Sender(verdict) => verdict.matched(),
             AnyVerdict::Device(verdict) => verdict.matched(),
             AnyVerdict::Sim(verdict) => verdict.matched(),
+            AnyVerdict::Verification(verdict) => verdict.matched(),
         }
     }
 
     fn discovered(&self) -> Option<&DiscoveredNumber> {
         match self {
             AnyVerdict::Device(verdict) => verdict.discovered(),
-            AnyVerdict::Sender(_) | AnyVerdict::Sim(_) => None,
+            AnyVerdict::Sender(_) | AnyVerdict::Sim(_) | AnyVerdict::Verification(_) => None,
+        }
+    }
+
+    fn verification(&self) -> Option<VerificationVerdict> {
+        match self {
+            AnyVerdict::Verification(verdict) => Some(*verdict),
+            AnyVerdict::Sender(_) | AnyVerdict::Device(_) | AnyVerdict::Sim(_) => None,
         }
     }
 }
@@ -70,7 +89,7 @@ impl TryFrom<AnyVerdict> for SenderMatch {
     fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
         match verdict {
             AnyVerdict::Sender(verdict) => Ok(verdict),
-            AnyVerdict::Device(_) | AnyVerdict::Sim(_) => Err(WrongProduct),
+            _ => Err(WrongProduct),
         }
     }
 }
@@ -81,7 +100,7 @@ impl TryFrom<AnyVerdict> for OperatorVerdict {
     fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
         match verdict {
             AnyVerdict::Device(verdict) => Ok(verdict),
-            AnyVerdict::Sender(_) | AnyVerdict::Sim(_) => Err(WrongProduct),
+            _ => Err(WrongProduct),
         }
     }
 }
@@ -98,7 +117,24 @@ impl TryFrom<AnyVerdict> for SimSwapVerdict {
     fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
         match verdict {
             AnyVerdict::Sim(verdict) => Ok(verdict),
-            AnyVerdict::Sender(_) | AnyVerdict::Device(_) => Err(WrongProduct),
+            _ => Err(WrongProduct),
+        }
+    }
+}
+
+impl From<VerificationVerdict> for AnyVerdict {
+    fn from(verdict: VerificationVerdict) -> Self {
+        AnyVerdict::Verification(verdict)
+    }
+}
+
+impl TryFrom<AnyVerdict> for VerificationVerdict {
+    type Error = WrongProduct;
+
+    fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
+        match verdict {
+            AnyVerdict::Verification(verdict) => Ok(verdict),
+            _ => Err(WrongProduct),
         }
     }
 }
@@ -114,6 +150,7 @@ pub struct CheckConclusion {
     status: CheckStatus,
     matched: Option<bool>,
     discovered: Option<DiscoveredNumber>,
+    verification: Option<VerificationVerdict>,
     error_code: Option<ErrorCode>,
     at: Timestamp,
     connector: Option<Arc<str>>,
@@ -131,6 +168,7 @@ impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
             status: check.status(),
             matched: check.verdict().and_then(Verdict::matched),
             discovered: check.verdict().and_then(Verdict::discovered).cloned(),
+            verification: check.verdict().and_then(Verdict::verification),
             error_code: check.error_code(),
             at: check.updated_at().unwrap_or(check.expires_at),
             connector: None,
@@ -180,6 +218,16 @@ impl CheckConclusion {
 
     pub fn discovered(&self) -> Option<&DiscoveredNumber> {
         self.discovered.as_ref()
+    }
+
+    /// The method that gave the verdict of a verification.
+    pub fn method(&self) -> Option<Method> {
+        self.verification.map(|verdict| verdict.method)
+    }
+
+    /// Of a verification that asked about SIM changes.
+    pub fn no_sim_change(&self) -> Option<bool> {
+        self.verification?.no_sim_change
     }
 
     pub fn error_code(&self) -> Option<ErrorCode> {

@@ -29,10 +29,16 @@ pub enum ErrorCode {
     MnoNoDataAvailable,
     /// Too many wrong codes were submitted.
     CodeAttemptsExceeded,
+    /// No method of the verification is left.
+    MethodsExhausted,
+    /// The caller or the end-user gave up this step of a verification.
+    GivenUp,
+    /// Too many checks of the number: this step of a verification could not begin.
+    TooManyRequests,
 }
 
 impl ErrorCode {
-    pub const ALL: [ErrorCode; 12] = [
+    pub const ALL: [ErrorCode; 15] = [
         ErrorCode::InternalError,
         ErrorCode::NotMobileIp,
         ErrorCode::IpMismatch,
@@ -45,6 +51,9 @@ impl ErrorCode {
         ErrorCode::MnoServerError,
         ErrorCode::MnoNoDataAvailable,
         ErrorCode::CodeAttemptsExceeded,
+        ErrorCode::MethodsExhausted,
+        ErrorCode::GivenUp,
+        ErrorCode::TooManyRequests,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -61,6 +70,9 @@ impl ErrorCode {
             ErrorCode::MnoServerError => "mno_server_error",
             ErrorCode::MnoNoDataAvailable => "mno_no_data_available",
             ErrorCode::CodeAttemptsExceeded => "code_attempts_exceeded",
+            ErrorCode::MethodsExhausted => "methods_exhausted",
+            ErrorCode::GivenUp => "given_up",
+            ErrorCode::TooManyRequests => "too_many_requests",
         }
     }
 }

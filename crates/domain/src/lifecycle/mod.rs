@@ -131,6 +131,8 @@ pub struct Check<V> {
     pub project: ProjectId,
     pub product: Product,
     pub mode: Mode,
+    /// The verification whose step this check is.
+    pub verification: Option<CheckId>,
     pub network: Option<NetworkId>,
     /// `None` in products without a claimed number, and after erasure.
     pub claimed: Option<ClaimedNumber>,
@@ -199,8 +201,17 @@ impl<V: Clone> Check<V> {
         if self.expires_at <= at { self.expire() } else { self.conclude(outcome, at) }
     }
 
+    /// Concludes a step of a verification that the caller or the end-user gave up.
+    pub fn give_up(self, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
+        self.conclude_unless_expired(CheckOutcome::Error(ErrorCode::GivenUp), at)
+    }
+
     /// Clocks of nodes may differ by milliseconds, so `at` is clamped to the previous update.
-    fn conclude(mut self, outcome: CheckOutcome<V>, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
+    pub(crate) fn conclude(
+        mut self,
+        outcome: CheckOutcome<V>,
+        at: Timestamp,
+    ) -> Result<Concluded<V>, AlreadyConcluded> {
         let at = at.max(self.updated_at().unwrap_or(self.created_at));
         match self.state {
             Lifecycle::Concluded { .. } => Err(AlreadyConcluded),
@@ -232,13 +243,14 @@ impl<V> Check<V> {
                 Lifecycle::Concluded { outcome, at }
             }
         };
-        let Check { id, project, product, mode, network, claimed, reference, .. } = self;
+        let Check { id, project, product, mode, verification, network, claimed, reference, .. } = self;
         let Check { callback_url, redirect_url, created_at, expires_at, .. } = self;
         Ok(Check {
             id,
             project,
             product,
             mode,
+            verification,
             network,
             claimed,
             reference,

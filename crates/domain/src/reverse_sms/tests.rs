@@ -28,6 +28,7 @@ fn check() -> ReverseSmsCheck {
         claimed: Some(ClaimedNumber { hash: CLAIMED, tail: "23".parse().unwrap() }),
         reference: None,
         callback_url: None,
+        verification: None,
         redirect_url: None,
         created_at: at(0),
         expires_at: at(300),

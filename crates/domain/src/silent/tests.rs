@@ -24,6 +24,7 @@ fn check() -> SilentCheck {
         claimed: None,
         reference: None,
         callback_url: None,
+        verification: None,
         redirect_url: None,
         created_at: at("2026-11-14T09:30:00Z"),
         expires_at: at("2026-11-14T09:32:00Z"),

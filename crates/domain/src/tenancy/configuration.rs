@@ -2,13 +2,17 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::web_url::{CallbackUrl, RedirectUrl};
+use crate::{
+    verification::VerificationSettings,
+    web_url::{CallbackUrl, RedirectUrl},
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     pub reverse_sms: ReverseSmsSettings,
     pub secure_sna: SilentSettings,
     pub discovery: SilentSettings,
+    pub verification: VerificationSettings,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -28,7 +28,8 @@ use parts::{Scheme, WebUrl};
 pub const MAX_CHARS: usize = 2_048;
 
 /// Query parameters that the service appends to the redirect URL.
-pub const RESULT_PARAMETERS: [&str; 5] = ["check_id", "code", "reference_id", "error", "error_description"];
+pub const RESULT_PARAMETERS: [&str; 6] =
+    ["check_id", "verification_id", "code", "reference_id", "error", "error_description"];
 
 /// Which URLs callers may use. The default is the strictest policy: `https` to public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,6 +165,24 @@ impl RedirectUrl {
     /// The canonical URL.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
+    }
+}
+
+impl RedirectUrl {
+    /// The URL with query parameters appended.
+    pub fn with_parameters(&self, parameters: &[(&str, &str)]) -> String {
+        let mut location = self.as_str().to_owned();
+        for (name, value) in parameters {
+            let separator = match location.split_once('?') {
+                None => "?",
+                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+                Some(_) => "&",
+            };
+            // Some apps do not decode `+` as a space.
+            let value = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20");
+            location.extend([separator, name, "=", &value]);
+        }
+        location
     }
 }
 

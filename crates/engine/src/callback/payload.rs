@@ -5,11 +5,13 @@
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
-    lifecycle::{AnyVerdict, CheckStatus, Concluded, ErrorCode, Reference},
+    lifecycle::{AnyVerdict, Check, CheckStatus, Concluded, ErrorCode, Reference},
     network::NetworkId,
     phone::Msisdn,
+    product::Product,
     reverse_sms::SenderMatch,
     silent::OperatorVerdict,
+    verification::{Progress, Step, StepState, VerificationVerdict},
 };
 use serde::Serialize;
 
@@ -49,14 +51,13 @@ struct VerdictFields<'a> {
 #[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
 pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec<u8> {
     let check = concluded.check();
-    let status = check.status();
     let network_id = check.network.as_ref().map(NetworkId::as_str);
     let body = CallbackBody {
         check_id: check.id.to_string(),
-        status: status.as_str(),
+        status: check.status().as_str(),
         verdict: match check.verdict() {
-            // SIM Swap has no callbacks: it is synchronous.
-            None | Some(AnyVerdict::Sim(_)) => VerdictFields::default(),
+            // SIM Swap has no callbacks: it is synchronous. `render_verification` renders verifications.
+            None | Some(AnyVerdict::Sim(_) | AnyVerdict::Verification(_)) => VerdictFields::default(),
             Some(AnyVerdict::Sender(SenderMatch(matched))) => {
                 VerdictFields { matched: Some(*matched), ..VerdictFields::default() }
             }
@@ -71,12 +72,90 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
         created_at: format_time(check.created_at),
         updated_at: check.updated_at().map(format_time),
         reference_id: check.reference.as_ref().map(Reference::as_str),
-        error_code: match status {
-            CheckStatus::Expired => Some(CHECK_EXPIRED),
-            _ => check.error_code().map(ErrorCode::as_str),
-        },
+        error_code: error_code(check),
     };
     serde_json::to_vec(&body).expect("a callback is JSON")
+}
+
+#[derive(Serialize)]
+struct VerificationCallbackBody<'a> {
+    verification_id: String,
+    status: &'static str,
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    matched: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_sim_change: Option<bool>,
+    methods: Vec<&'static str>,
+    steps: Vec<StepBody>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+/// A step of a verification, in callbacks and in the API.
+#[derive(Debug, Serialize)]
+pub struct StepBody {
+    method: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check_id: Option<String>,
+    status: &'static str,
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    matched: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+impl From<&Step> for StepBody {
+    fn from(step: &Step) -> Self {
+        StepBody {
+            method: step.product.as_str(),
+            check_id: step.check.map(|check| check.to_string()),
+            status: step.state.status().as_str(),
+            // The result of SIM Swap is `no_sim_change` of the verification.
+            matched: match step.state {
+                StepState::Completed { matched } if step.product != Product::SimSwap => Some(matched),
+                _ => None,
+            },
+            error_code: match step.state {
+                StepState::Expired => Some(CHECK_EXPIRED),
+                state => state.error_code().map(ErrorCode::as_str),
+            },
+        }
+    }
+}
+
+/// Renders the callback body of a verification, with the steps of its final progress.
+#[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
+pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, progress: &Progress) -> Vec<u8> {
+    let check = concluded.check();
+    let verdict = check.verdict();
+    let body = VerificationCallbackBody {
+        verification_id: check.id.to_string(),
+        status: check.status().as_str(),
+        matched: verdict.map(|verdict| verdict.matched),
+        method: verdict.map(|verdict| verdict.method.as_str()),
+        no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
+        methods: progress.methods.iter().map(|method| method.as_str()).collect(),
+        steps: progress.steps.iter().map(StepBody::from).collect(),
+        created_at: format_time(check.created_at),
+        updated_at: check.updated_at().map(format_time),
+        reference_id: check.reference.as_ref().map(Reference::as_str),
+        error_code: error_code(check),
+    };
+    serde_json::to_vec(&body).expect("a callback is JSON")
+}
+
+fn error_code<V: Clone>(check: &Check<V>) -> Option<&'static str> {
+    match check.status() {
+        CheckStatus::Expired => Some(CHECK_EXPIRED),
+        _ => check.error_code().map(ErrorCode::as_str),
+    }
 }
 
 fn format_time(instant: Timestamp) -> String {
@@ -86,11 +165,11 @@ fn format_time(instant: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{
-        lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
-        product::Product,
+        lifecycle::{CheckId, CheckOutcome, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
         reverse_sms::{HashedSender, ReverseSmsCheck},
         silent::SilentCheck,
         tenancy::{Mode, ProjectId},
+        verification::Method,
     };
     use uuid::Uuid;
 
@@ -108,6 +187,7 @@ mod tests {
             claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
             expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),
@@ -170,6 +250,29 @@ mod tests {
         assert_eq!(
             render_text(failed, None),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"ERROR","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.000Z","error_code":"internal_error"}"#
+        );
+    }
+
+    #[test]
+    fn verification_has_its_method_and_steps() {
+        let step = |product, state| Step { product, check: Some(CheckId(Uuid::from_u128(8))), state };
+        let mut progress = Progress::new(vec![Method::SecureSna, Method::ReverseSms], false, None);
+        progress.steps = vec![
+            step(Product::SecureSna, StepState::Error(ErrorCode::NotMobileIp)),
+            step(Product::ReverseSms, StepState::Completed { matched: true }),
+            Step { check: None, ..step(Product::SimSwap, StepState::Error(ErrorCode::MnoTimeout)) },
+        ];
+        let verdict = VerificationVerdict { matched: true, method: Method::ReverseSms, no_sim_change: None };
+        let verification = Check { product: Product::Verification, ..check(Some("order-7")).map(|_| verdict) };
+        let at = "2026-11-14T09:30:01.25Z".parse().unwrap();
+        let concluded = verification.clone().conclude_with_outcome(CheckOutcome::Completed(verdict), at).unwrap();
+        assert_eq!(
+            String::from_utf8(render_verification(&concluded, &progress)).unwrap(),
+            r#"{"verification_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"method":"reverse_sms","methods":["secure_sna","reverse_sms"],"steps":[{"method":"secure_sna","check_id":"00000000-0000-0000-0000-000000000008","status":"ERROR","error_code":"not_mobile_ip"},{"method":"reverse_sms","check_id":"00000000-0000-0000-0000-000000000008","status":"COMPLETED","match":true},{"method":"sim_swap","status":"ERROR","error_code":"mno_timeout"}],"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order-7"}"#
+        );
+        let expired = render_verification(&verification.expire().unwrap(), &progress);
+        assert!(
+            String::from_utf8(expired).unwrap().ends_with(r#""reference_id":"order-7","error_code":"check_expired"}"#)
         );
     }
 }

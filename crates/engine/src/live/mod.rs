@@ -256,7 +256,7 @@ impl LiveFeeds {
         let products = self.context.control_plane.project(project).map(products).unwrap_or_default();
         let page = PageRequest::new(MAX_NEWEST_CHECKS, 1).unwrap_or_default();
         let mut newest = NewestChecks::default();
-        for product in products.into_iter().filter(|product| Product::requires_operator(*product)) {
+        for product in products.into_iter().filter(|product| *product != Product::Eligibility) {
             newest.add(product, self.checks.list_any_checks(project, product, None, page).await?.items);
         }
         Ok(newest)
@@ -339,6 +339,7 @@ mod tests {
             claimed: None,
             reference: None,
             callback_url: None,
+            verification: None,
             redirect_url: None,
             created_at: second(i64::try_from(number).unwrap()),
             expires_at: second(1_000),

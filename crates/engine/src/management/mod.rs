@@ -9,7 +9,9 @@ mod projects;
 mod reports;
 
 pub use credentials::{IssuedCredential, NewCredential};
-pub use project_patch::{ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch};
+pub use project_patch::{
+    BrandPatch, ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch, VerificationPatch,
+};
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
 

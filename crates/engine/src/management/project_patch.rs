@@ -3,6 +3,7 @@
 use ringtrue_domain::{
     product::Product,
     tenancy::{Configuration, Mode, Name, Project, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl},
+    verification::{Brand, BrandName, Colour, LogoUrl, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
 };
 
@@ -31,6 +32,7 @@ pub struct ConfigurationPatch {
     pub reverse_sms: Patch<ReverseSmsPatch>,
     pub secure_sna: Patch<SilentPatch>,
     pub discovery: Patch<SilentPatch>,
+    pub verification: Patch<VerificationPatch>,
 }
 
 /// URLs are text: their validity depends on the project's mode and the deployment's policy.
@@ -46,6 +48,23 @@ pub struct ReverseSmsPatch {
 pub struct SilentPatch {
     pub callback_url: Patch<String>,
     pub redirect_url: Patch<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct VerificationPatch {
+    pub methods: Patch<Vec<Method>>,
+    pub fall_back_on_mismatch: Patch<bool>,
+    pub callback_url: Patch<String>,
+    pub redirect_url: Patch<String>,
+    pub ttl: Patch<VerificationTtl>,
+    pub brand: Patch<BrandPatch>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct BrandPatch {
+    pub name: Patch<BrandName>,
+    pub logo_url: Patch<LogoUrl>,
+    pub colour: Patch<Colour>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +129,10 @@ impl ConfigurationPatch {
                 Some(patch) => patch.apply(&current.discovery, "discovery", rules)?,
                 None => SilentSettings::default(),
             },
+            verification: match section_patch(self.verification) {
+                Some(patch) => patch.apply(&current.verification, rules)?,
+                None => VerificationSettings::default(),
+            },
         })
     }
 }
@@ -145,6 +168,31 @@ impl SilentPatch {
             callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
             redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
         })
+    }
+}
+
+impl VerificationPatch {
+    fn apply(self, current: &VerificationSettings, rules: &UrlRules<'_>) -> Result<VerificationSettings, InvalidUrl> {
+        let section = "verification";
+        Ok(VerificationSettings {
+            methods: merge_value(self.methods, current.methods.as_ref()),
+            fall_back_on_mismatch: merge_value(self.fall_back_on_mismatch, Some(&current.fall_back_on_mismatch))
+                .unwrap_or_default(),
+            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
+            redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
+            ttl: merge_value(self.ttl, current.ttl.as_ref()),
+            brand: section_patch(self.brand).map_or_else(Brand::default, |patch| patch.apply(&current.brand)),
+        })
+    }
+}
+
+impl BrandPatch {
+    fn apply(self, current: &Brand) -> Brand {
+        Brand {
+            name: merge_value(self.name, current.name.as_ref()),
+            logo_url: merge_value(self.logo_url, current.logo_url.as_ref()),
+            colour: merge_value(self.colour, current.colour.as_ref()),
+        }
     }
 }
 
@@ -214,9 +262,23 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
         ("configuration.discovery.redirect_url", old.discovery.redirect_url != new.discovery.redirect_url),
     ]
     .into_iter()
+    .chain(changed_verification_settings(&old.verification, &new.verification))
     .filter(|(_, differs)| *differs)
     .map(|(member, _)| member.to_owned())
     .collect()
+}
+
+fn changed_verification_settings(old: &VerificationSettings, new: &VerificationSettings) -> [(&'static str, bool); 8] {
+    [
+        ("configuration.verification.methods", old.methods != new.methods),
+        ("configuration.verification.fall_back_on_mismatch", old.fall_back_on_mismatch != new.fall_back_on_mismatch),
+        ("configuration.verification.callback_url", old.callback_url != new.callback_url),
+        ("configuration.verification.redirect_url", old.redirect_url != new.redirect_url),
+        ("configuration.verification.ttl", old.ttl != new.ttl),
+        ("configuration.verification.brand.name", old.brand.name != new.brand.name),
+        ("configuration.verification.brand.logo_url", old.brand.logo_url != new.brand.logo_url),
+        ("configuration.verification.brand.colour", old.brand.colour != new.brand.colour),
+    ]
 }
 
 #[cfg(test)]
@@ -298,5 +360,31 @@ mod tests {
             ..reverse_sms(ReverseSmsPatch { callback_url: url, ..ReverseSmsPatch::default() })
         };
         assert!(with_valid_url.apply(&before, &UrlPolicy::default()).is_ok());
+    }
+
+    #[test]
+    fn brand_is_merged_member_by_member() {
+        let verification = |patch| {
+            let configuration = ConfigurationPatch { verification: Patch::Set(patch), ..ConfigurationPatch::default() };
+            ProjectPatch { configuration: Patch::Set(configuration), ..ProjectPatch::default() }
+        };
+        let branded = |name, colour| {
+            let brand = BrandPatch { name, colour, ..BrandPatch::default() };
+            verification(VerificationPatch { brand: Patch::Set(brand), ..VerificationPatch::default() })
+        };
+        let before = project(Mode::Live, "https://example.com/cb");
+        let both = branded(Patch::Set("Shop".parse().unwrap()), Patch::Set("#1a73e8".parse().unwrap()));
+        let (both, changes) = both.apply(&before, &UrlPolicy::default()).unwrap();
+        assert_eq!(changes, ["configuration.verification.brand.name", "configuration.verification.brand.colour"]);
+        let (one, changes) = branded(Patch::Keep, Patch::Clear).apply(&both, &UrlPolicy::default()).unwrap();
+        assert_eq!(one.configuration.verification.brand.name, both.configuration.verification.brand.name);
+        assert_eq!(changes, ["configuration.verification.brand.colour"]);
+        let cleared = verification(VerificationPatch { brand: Patch::Clear, ..VerificationPatch::default() });
+        assert_eq!(cleared.apply(&both, &UrlPolicy::default()).unwrap().0, before);
+        let url = Patch::Set("http://example.com/".to_owned());
+        let redirect = verification(VerificationPatch { redirect_url: url, ..VerificationPatch::default() });
+        let pointer = "/configuration/verification/redirect_url".to_owned();
+        let error = redirect.apply(&before, &UrlPolicy::default()).unwrap_err();
+        assert_eq!(error, InvalidUrl::Redirect { pointer, cause: UrlError::HttpNotAllowed });
     }
 }

@@ -2,7 +2,7 @@
 //! [`redirect_session`] handles the device.
 
 mod redirect_session;
-mod secrets;
+pub(crate) mod secrets;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -21,7 +21,9 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
-pub use redirect_session::{DeviceRequest, DeviceReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome};
+pub use redirect_session::{
+    DeviceRequest, DeviceReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome, VerificationReturn,
+};
 
 use crate::{
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
@@ -33,7 +35,7 @@ use crate::{
     },
     rate_limit::RateLimiter,
 };
-use secrets::SilentCheckInput;
+use secrets::{SilentCheckInput, device_token, seal_input, seal_redirect_url};
 
 /// Create request. Number, address and URLs are unparsed: their validation depends on the project's mode.
 #[derive(Clone, Default, derive_more::Debug)]
@@ -100,6 +102,12 @@ fn path_segment(product: Product) -> &'static str {
     if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" }
 }
 
+/// URL that the device of a check opens.
+pub(crate) fn device_url(context: &Context, product: Product, check: CheckId) -> Result<String, StoreError> {
+    let (base_url, token) = (&context.settings.base_url, device_token(context, check)?);
+    Ok(format!("{base_url}/v1/number-verification/{}/{check}/redirect?t={token}", path_segment(product)))
+}
+
 impl SilentFlow {
     pub async fn create_silent(
         &self,
@@ -140,31 +148,28 @@ impl SilentFlow {
             project: project.id,
             product,
             mode: project.mode,
+            verification: None,
             network,
             claimed,
             reference: request.reference,
             callback_url: callback_url.map(|url| self.checks.seal_callback_url(id, url)).transpose()?,
-            redirect_url: redirect_url.map(|url| self.seal_redirect_url(id, url)).transpose()?,
+            redirect_url: redirect_url.map(|url| seal_redirect_url(&self.context, id, url)).transpose()?,
             created_at: now,
             expires_at: now
                 .saturating_add(SignedDuration::from_secs(CHECK_TTL_SECONDS.into()))
                 .unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(OpenState::Accepted),
         };
-        let url = format!(
-            "{}/v1/number-verification/{}/{id}/redirect?t={}",
-            self.context.settings.base_url,
-            path_segment(product),
-            self.device_token(id)?
-        );
+        let url = device_url(&self.context, product, id)?;
         let created = CreatedSilent { check, url, ttl: CHECK_TTL_SECONDS };
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             expectation: Expectation::Device {
-                input: self.seal_input(id, &SilentCheckInput { number, expected_address })?,
+                input: seal_input(&self.context, id, &SilentCheckInput { number, expected_address })?,
             },
             number_limit: operators.number_limit(),
             idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
+            verification: None,
         };
         self.checks.store_check(new).await?;
         Ok(created)

@@ -5,6 +5,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,7 +20,7 @@ use tokio::time::timeout;
 
 use super::{
     SilentFlow,
-    secrets::{PendingRedirect, SilentCheckInput},
+    secrets::{PendingRedirect, SilentCheckInput, open_redirect_url},
 };
 use crate::{
     activity::ActivityRecorder,
@@ -27,9 +28,10 @@ use crate::{
     operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
         AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, RedirectSessionRecord,
-        SealedVerdict, SilentOperation, SilentResult, StoreError,
+        SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
     },
     rate_limit::RateLimitState,
+    verifications::page_token,
 };
 
 /// Limit for one connector call; the device does not wait longer.
@@ -78,6 +80,19 @@ pub struct RedirectOutcome {
     pub result: Result<RedirectCode, RedirectFailure>,
     /// Reverse SMS is available to this end-user.
     pub may_use_reverse_sms: bool,
+    /// The verification whose step the check is.
+    pub verification: Option<VerificationReturn>,
+}
+
+/// Where a device returns that has ended a step of a verification.
+#[derive(derive_more::Debug)]
+#[debug("VerificationReturn({id})")]
+pub struct VerificationReturn {
+    pub id: CheckId,
+    /// Token of the hosted page.
+    pub page_token: String,
+    /// Whether the redirects began at the hosted page. The result then goes through the page, or to the redirect URL.
+    pub began_at_page: bool,
 }
 
 /// Code that the API client redeems.
@@ -132,6 +147,27 @@ impl SilentFlow {
         if !self.is_device_token(request.check, request.token)? {
             return Err(RedirectError::NotFound);
         }
+        self.start_redirect(request, false).await
+    }
+
+    /// Redirects a device to its operator. The request is authenticated.
+    pub(crate) async fn start_redirect(
+        &self,
+        request: DeviceRequest<'_>,
+        began_at_page: bool,
+    ) -> Result<NextStep, RedirectError> {
+        let next = self.start_redirect_of_check(request, began_at_page).await?;
+        Ok(match next {
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(began_at_page)),
+            redirect @ NextStep::Redirect(_) => redirect,
+        })
+    }
+
+    async fn start_redirect_of_check(
+        &self,
+        request: DeviceRequest<'_>,
+        began_at_page: bool,
+    ) -> Result<NextStep, RedirectError> {
         let record = self.store.redirect_session(request.check).await?;
         let record = record.filter(|record| record.check.product == request.product).ok_or(RedirectError::NotFound)?;
         let (check, input) = match self.load_session(record).await? {
@@ -141,7 +177,7 @@ impl SilentFlow {
         if self.checks.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
-        match self.begin_redirect(&check, &input, request).await? {
+        match self.begin_redirect(&check, &input, request, began_at_page).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
             RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
@@ -170,6 +206,7 @@ impl SilentFlow {
         check: &SilentCheck,
         input: &SilentCheckInput,
         request: DeviceRequest<'_>,
+        began_at_page: bool,
     ) -> Result<RedirectStart, RedirectError> {
         let device_ip = request.address;
         let route = self.operators.for_mode(check.mode).silent_route(DeviceVisit {
@@ -201,7 +238,8 @@ impl SilentFlow {
         if check.is_overdue(self.context.now()) {
             return Ok(RedirectStart::Concluded);
         }
-        let pending_redirect = PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data);
+        let pending_redirect =
+            PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, began_at_page);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
         let begin = BeginRedirect { check: check.id, network: network.clone(), state_hash, pending_redirect, at: now };
         if !self.store.begin_redirect(begin).await? {
@@ -225,14 +263,26 @@ impl SilentFlow {
         let Some(consumed) = self.store.consume_state(id, self.state_hash(id, returned.state)?).await? else {
             return self.handle_invalid_state(id).await;
         };
-        let (check, input) = match self.load_session(consumed.record).await? {
+        let pending = self.open_pending_redirect(id, &consumed.pending_redirect)?;
+        let outcome = self.complete_redirect(id, connector, consumed.record, &pending, returned).await?;
+        Ok(outcome.began_at_page(pending.began_at_page))
+    }
+
+    async fn complete_redirect(
+        &self,
+        id: CheckId,
+        connector: Arc<dyn SilentConnector>,
+        record: RedirectSessionRecord,
+        pending: &PendingRedirect,
+        returned: DeviceReturn<'_>,
+    ) -> Result<RedirectOutcome, RedirectError> {
+        let (check, input) = match self.load_session(record).await? {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(outcome),
         };
         if self.checks.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await;
         }
-        let pending = self.open_pending_redirect(id, &consumed.pending_redirect)?;
         if pending.connector != returned.connector {
             return Err(RedirectError::InvalidState);
         }
@@ -308,10 +358,23 @@ impl SilentFlow {
         RedirectOutcome {
             check: check.id,
             reference: check.reference.clone(),
-            redirect_url: check.redirect_url.as_ref().and_then(|url| self.open_redirect_url(check.id, url)),
+            redirect_url: check.redirect_url.as_ref().and_then(|url| open_redirect_url(&self.context, check.id, url)),
             result,
             may_use_reverse_sms,
+            verification: check.verification.and_then(|id| {
+                let page_token = page_token(&self.context, id).ok()?;
+                Some(VerificationReturn { id, page_token, began_at_page: false })
+            }),
         }
+    }
+}
+
+impl RedirectOutcome {
+    fn began_at_page(mut self, began_at_page: bool) -> Self {
+        if let Some(verification) = &mut self.verification {
+            verification.began_at_page = began_at_page;
+        }
+        self
     }
 }
 

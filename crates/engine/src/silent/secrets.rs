@@ -17,10 +17,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
 use super::SilentFlow;
-use crate::ports::{SilentResult, StoreError, TokenHash};
+use crate::{
+    context::Context,
+    ports::{SilentResult, StoreError, TokenHash},
+};
 
 /// Input of a silent check, sealed until the device opens the check's URL.
-pub(super) struct SilentCheckInput {
+pub(crate) struct SilentCheckInput {
     /// `None` for Discovery.
     pub number: Option<Msisdn>,
     /// The `device_ip` of the create request.
@@ -37,14 +40,18 @@ pub(super) struct PendingRedirect {
     /// Opaque data of the connector, base64url.
     #[serde(rename = "memory")]
     connector_data: String,
+    /// Whether the redirect began at the hosted page of a verification, to which the device returns.
+    #[serde(default, rename = "hosted", skip_serializing_if = "std::ops::Not::not")]
+    pub began_at_page: bool,
 }
 
 impl PendingRedirect {
-    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8]) -> Self {
+    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8], began_at_page: bool) -> Self {
         PendingRedirect {
             connector: connector.to_owned(),
             initial_ip,
             connector_data: BASE64_URL_SAFE_NO_PAD.encode(connector_data),
+            began_at_page,
         }
     }
 
@@ -74,15 +81,9 @@ const STATE_BYTES: usize = 48;
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl SilentFlow {
-    /// Token in a check's URL: 128 bits derived from the check's id by the hash key; not stored.
-    pub(super) fn device_token(&self, check: CheckId) -> Result<String, StoreError> {
-        let hash = self.context.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
-    }
-
     /// Verifies the token in a check's URL, without checking that the check exists.
     pub fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
-        let right = self.device_token(check)?;
+        let right = device_token(&self.context, check)?;
         Ok(verify_slices_are_equal(right.as_bytes(), token.as_bytes()).is_ok())
     }
 
@@ -132,11 +133,6 @@ impl SilentFlow {
         self.context.keyed_hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
     }
 
-    pub(super) fn seal_input(&self, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
-        let number = input.number.as_ref().map(|number| number.as_str().to_owned());
-        self.seal_json("brief", check, &SealedInput { number, expected_address: input.expected_address })
-    }
-
     pub(super) fn open_input(
         &self,
         check: CheckId,
@@ -156,7 +152,7 @@ impl SilentFlow {
         check: CheckId,
         redirect: &PendingRedirect,
     ) -> Result<Sealed, StoreError> {
-        self.seal_json("leg", check, redirect)
+        seal_json(&self.context, "leg", check, redirect)
     }
 
     pub(super) fn open_pending_redirect(&self, check: CheckId, sealed: &Sealed) -> Result<PendingRedirect, StoreError> {
@@ -168,7 +164,7 @@ impl SilentFlow {
             SilentResult::Match(matched) => SealedSilentResult::Match(*matched),
             SilentResult::Number(number) => SealedSilentResult::Number(number.as_str().to_owned()),
         };
-        self.seal_json("reply", check, &note)
+        seal_json(&self.context, "reply", check, &note)
     }
 
     pub(super) fn open_result(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<SilentResult, StoreError> {
@@ -180,23 +176,8 @@ impl SilentFlow {
         }
     }
 
-    pub(super) fn seal_redirect_url(&self, check: CheckId, url: &RedirectUrl) -> Result<Sealed, StoreError> {
-        self.context.seal_for_check("redirect-url", check, url.as_str().as_bytes())
-    }
-
-    /// `None`: the URL can no longer be unsealed.
-    pub(super) fn open_redirect_url(&self, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
-        let text = String::from_utf8(self.context.unseal_for_check("redirect-url", check, sealed)?).ok()?;
-        RedirectUrl::from_stored(&text).ok()
-    }
-
     pub(super) fn seal_number(&self, check: CheckId, number: &Msisdn) -> Result<Sealed, StoreError> {
         self.context.seal_for_check("number", check, number.as_str().as_bytes())
-    }
-
-    fn seal_json<T: Serialize>(&self, purpose: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
-        let plain = serde_json::to_vec(note).map_err(|_| corrupt_session_error(check))?;
-        self.context.seal_for_check(purpose, check, &plain)
     }
 
     fn unseal_json<T: DeserializeOwned>(
@@ -209,6 +190,32 @@ impl SilentFlow {
             self.context.unseal_for_check(purpose, check, sealed).ok_or_else(|| corrupt_session_error(check))?;
         serde_json::from_slice(&plain).map_err(|_| corrupt_session_error(check))
     }
+}
+
+/// Token in a check's URL: 128 bits derived from the check's id by the hash key; not stored.
+pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, StoreError> {
+    let hash = context.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
+}
+
+pub(crate) fn seal_input(context: &Context, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
+    let number = input.number.as_ref().map(|number| number.as_str().to_owned());
+    seal_json(context, "brief", check, &SealedInput { number, expected_address: input.expected_address })
+}
+
+pub(crate) fn seal_redirect_url(context: &Context, check: CheckId, url: &RedirectUrl) -> Result<Sealed, StoreError> {
+    context.seal_for_check("redirect-url", check, url.as_str().as_bytes())
+}
+
+/// `None`: the URL can no longer be unsealed.
+pub(crate) fn open_redirect_url(context: &Context, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
+    let text = String::from_utf8(context.unseal_for_check("redirect-url", check, sealed)?).ok()?;
+    RedirectUrl::from_stored(&text).ok()
+}
+
+fn seal_json<T: Serialize>(context: &Context, purpose: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
+    let plain = serde_json::to_vec(note).map_err(|_| corrupt_session_error(check))?;
+    context.seal_for_check(purpose, check, &plain)
 }
 
 fn corrupt_session_error(check: CheckId) -> StoreError {

@@ -46,7 +46,7 @@ impl Camara {
         match product {
             Product::SecureSna => self.config.scopes.verify.as_deref(),
             Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
-            Product::ReverseSms | Product::SimSwap | Product::Eligibility => None,
+            Product::ReverseSms | Product::SimSwap | Product::Eligibility | Product::Verification => None,
         }
     }
 

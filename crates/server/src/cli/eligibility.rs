@@ -7,6 +7,7 @@ use ringtrue_domain::{
     eligibility::EligibilityGate,
     product::Product,
     tenancy::{Project, ProjectId},
+    verification::Method,
 };
 use ringtrue_engine::{
     Engine,
@@ -22,7 +23,7 @@ use super::{
     context::CommandContext,
     error::CliError,
 };
-use crate::wiring;
+use crate::{verification_methods::verification_methods, wiring};
 
 const SOURCE_COLUMNS: [&str; 2] = ["source", "said"];
 const PRODUCT_COLUMNS: [&str; 4] = ["product", "eligible", "gate", "why"];
@@ -67,6 +68,7 @@ fn print_explanation(
     explanation: EligibilityExplanation,
 ) -> Result<(), CliError> {
     let EligibilityExplanation { source_results, network, note, gates } = explanation;
+    let methods: Vec<_> = verification_methods(project, &gates).into_iter().map(Method::as_str).collect();
     let sources: Vec<Record> = source_results.iter().map(source_record).collect();
     let products: Vec<Record> =
         gates.into_iter().map(|(product, gate)| product_record(product, gate, project)).collect();
@@ -78,6 +80,7 @@ fn print_explanation(
         ("network", json!(render_network(&network))),
         ("note", json!(note)),
         ("connectors", json!(CONNECTORS_NOTE)),
+        ("verification_methods", json!(methods)),
     ];
     if context.printer.output != Output::Table {
         let object = |record: Record| record.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

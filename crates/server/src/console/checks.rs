@@ -13,8 +13,9 @@ use ringtrue_domain::{
     page::Page,
     product::Product,
     reverse_sms::SEARCH_FIELDS,
-    search::{self, SearchError},
+    search::{self, Field, SearchError},
     sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    verification::{self, Progress, Step, StepState},
 };
 use ringtrue_engine::{
     callback::{Attempt, CallbackLog, ResendError},
@@ -33,7 +34,9 @@ use crate::http::{
     parameters::{PathParameters, Query},
 };
 
-pub const PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+/// Products with checks.
+pub const PRODUCTS: [Product; 5] =
+    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
 #[derive(Debug)]
 pub struct CheckRow {
@@ -74,6 +77,7 @@ struct ChecksPage {
     layout: Layout,
     tabs: Vec<Tab>,
     product: &'static str,
+    is_verification: bool,
     search: String,
     search_error: Option<SearchErrorView>,
     checks: Vec<CheckRow>,
@@ -109,6 +113,10 @@ struct CheckPage {
     css_class: &'static str,
     result: String,
     facts: Vec<(&'static str, String)>,
+    /// Page of the verification whose step this check is.
+    verification_path: Option<String>,
+    /// Steps of a verification.
+    steps: Vec<StepView>,
     events: Vec<TimelineEvent>,
     callback: Option<CallbackView>,
     resend_path: String,
@@ -116,6 +124,38 @@ struct CheckPage {
     is_open: bool,
     /// Titles and curl commands.
     commands: Vec<(&'static str, String)>,
+}
+
+/// A step of a verification.
+#[derive(Debug)]
+struct StepView {
+    product: &'static str,
+    /// `None`: no check was created.
+    path: Option<String>,
+    status: &'static str,
+    css_class: &'static str,
+    result: &'static str,
+}
+
+impl StepView {
+    fn new(project_path: &str, step: &Step) -> Self {
+        let (css_class, result) = match (step.state, step.product) {
+            (StepState::Open, _) => ("s3", ""),
+            (StepState::Completed { matched: true }, Product::SimSwap) => ("s2", "no SIM change"),
+            (StepState::Completed { matched: false }, Product::SimSwap) => ("s4", "SIM changed"),
+            (StepState::Completed { matched: true }, _) => ("s2", "match"),
+            (StepState::Completed { matched: false }, _) => ("s4", "no match"),
+            (StepState::Expired, _) => ("s4", ""),
+            (StepState::Error(code), _) => ("s5", code.as_str()),
+        };
+        StepView {
+            product: step.product.title(),
+            path: step.check.map(|check| format!("{project_path}/checks/{}/{check}", step.product)),
+            status: step.state.status().as_str(),
+            css_class,
+            result,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -163,8 +203,15 @@ fn result_label(check: &AnyCheck) -> String {
         return ErrorCode::as_str(code).to_owned();
     }
     let Some(verdict) = check.verdict() else { return String::new() };
-    if let AnyVerdict::Sim(swap) = verdict {
-        return if swap.no_sim_change { "no SIM change" } else { "SIM changed" }.to_owned();
+    match verdict {
+        AnyVerdict::Sim(swap) => {
+            return if swap.no_sim_change { "no SIM change" } else { "SIM changed" }.to_owned();
+        }
+        AnyVerdict::Verification(verdict) => {
+            let matched = if verdict.matched { "match" } else { "no match" };
+            return format!("{matched} by {}", verdict.method.product().title());
+        }
+        AnyVerdict::Sender(_) | AnyVerdict::Device(_) => {}
     }
     match (verdict.matched(), verdict.discovered()) {
         (Some(true), _) => "match".to_owned(),
@@ -213,6 +260,10 @@ fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
 
+fn search_fields(product: Product) -> &'static [Field] {
+    if product == Product::Verification { &verification::SEARCH_FIELDS } else { &SEARCH_FIELDS }
+}
+
 /// `GET …/projects/{project_id}/checks/{product}`
 pub async fn list(
     State(app): State<App>,
@@ -227,7 +278,8 @@ pub async fn list(
     let layout = access.layout("Checks", MenuSection::Checks);
     let here = format!("{}/checks/{product}", layout.project_path());
 
-    let filter = if search.is_empty() { Ok(None) } else { search::parse(&search, &SEARCH_FIELDS).map(Some) };
+    let fields = search_fields(product);
+    let filter = if search.is_empty() { Ok(None) } else { search::parse(&search, fields).map(Some) };
     let (status, search_error, found) = match filter {
         Ok(filter) => {
             let found = app.engine.checks.list_any_checks(access.project.id, product, filter, request).await?;
@@ -249,7 +301,16 @@ pub async fn list(
     let tabs = PRODUCTS.into_iter().map(tab).collect();
     Ok(page::render(
         status,
-        &ChecksPage { tabs, product: product.title(), search, search_error, checks, pagination, layout },
+        &ChecksPage {
+            tabs,
+            product: product.title(),
+            is_verification: product == Product::Verification,
+            search,
+            search_error,
+            checks,
+            pagination,
+            layout,
+        },
     ))
 }
 
@@ -263,6 +324,11 @@ pub async fn detail(
     let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
     let (product, id) = (parse_product(&ids)?, ids.check()?);
     let project = access.project.id;
+    // First, because it expires an overdue step.
+    let progress = match product {
+        Product::Verification => Some(app.engine.verifications.read(project, id).await?.progress),
+        _ => None,
+    };
     let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
     let log = app.engine.callbacks.callback_log(project, id).await?;
@@ -274,10 +340,21 @@ pub async fn detail(
         ("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("Mode", check.mode.as_str().to_owned()),
     ];
-    if let Some(AnyVerdict::Sim(swap)) = check.verdict() {
-        facts.push(("SIM", describe_sim_swap(swap)));
+    match check.verdict() {
+        Some(AnyVerdict::Sim(swap)) => facts.push(("SIM", describe_sim_swap(swap))),
+        Some(AnyVerdict::Verification(verdict)) => match verdict.no_sim_change {
+            Some(true) => facts.push(("SIM", "not changed".to_owned())),
+            Some(false) => facts.push(("SIM", "changed".to_owned())),
+            None => {}
+        },
+        Some(AnyVerdict::Sender(_) | AnyVerdict::Device(_)) | None => {}
+    }
+    if let Some(Progress { methods, .. }) = &progress {
+        let methods: Vec<_> = methods.iter().map(|method| method.product().title()).collect();
+        facts.push(("Methods", methods.join(", ")));
     }
     facts.retain(|(_, value)| !value.is_empty());
+    let step_view = |step: &Step| StepView::new(layout.project_path(), step);
     Ok(page::render_ok(&CheckPage {
         product: product.title(),
         resend_path: format!("{list_path}/{id}/resend"),
@@ -287,6 +364,10 @@ pub async fn detail(
         css_class: status_class(&check),
         result: result_label(&check),
         facts,
+        verification_path: check
+            .verification
+            .map(|id| format!("{}/checks/{}/{id}", layout.project_path(), Product::Verification)),
+        steps: progress.iter().flat_map(|progress| &progress.steps).map(step_view).collect(),
         events: build_timeline(&check, &history, log.as_ref()),
         callback: log.map(|log| callback_view(log, layout.may_develop())),
         was_resent,
@@ -366,6 +447,7 @@ fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)
         Product::SecureSna => "number-verification/secure-sna-checks",
         Product::Discovery => "number-verification/discovery-checks",
         Product::SimSwap | Product::Eligibility => "sim-swap-checks",
+        Product::Verification => "verifications",
     };
     let mut body = serde_json::Map::new();
     if check.product != Product::Discovery {
@@ -415,15 +497,18 @@ fn build_timeline(check: &AnyCheck, history: &CheckHistory, log: Option<&Callbac
     events
 }
 
-/// Events of the SMS or device request that made the check pending.
-fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> [TimelineEvent; 2] {
+/// Events of the SMS, device request or step that made the check pending.
+fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Vec<TimelineEvent> {
+    if check.product == Product::Verification {
+        return vec![TimelineEvent::new(at, "Pending", "A step has begun or ended.")];
+    }
     if check.product == Product::ReverseSms {
         // Only the last connector is stored. If an SMS concluded the check, it belongs to that SMS.
         let connector = if is_concluded_by_sms(check) { String::new() } else { describe_connector(history) };
         let text = "Sent from the number, incomplete or without the code.";
-        return [TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
+        return vec![TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
     }
-    [
+    vec![
         TimelineEvent::new(at, "URL opened", ""),
         TimelineEvent::new(at, "Pending", "The device was redirected to its operator."),
     ]

@@ -25,7 +25,10 @@ use super::{
     page::{self, Layout, MenuSection},
     session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{app::App, parameters::PathParameters, routes::Routes};
+use crate::{
+    http::{app::App, parameters::PathParameters, routes::Routes},
+    verification_methods::verification_methods,
+};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -58,6 +61,8 @@ struct ExplanationView {
     /// Source names and their results.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
+    /// Titles of the methods that a verification would use.
+    verification_methods: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -181,6 +186,10 @@ async fn explain(app: &App, project: Option<&Project>, fields: &FormFields) -> R
         network,
         note: note.map(|note| to_sentence(&note)),
         sources: source_results.iter().map(|result| (result.source.clone(), result.describe())).collect(),
+        verification_methods: verification_methods(project, &gates)
+            .into_iter()
+            .map(|method| method.product().title())
+            .collect(),
         products: gates.into_iter().map(|(product, gate)| product_row(product, gate, project)).collect(),
     })
 }

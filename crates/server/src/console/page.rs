@@ -16,7 +16,7 @@ use ringtrue_domain::{
 use crate::pages::HTML_CONTENT_TYPE;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
-     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+     script-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Rows on a page of a list.
 pub const PAGE_SIZE: u32 = 25;

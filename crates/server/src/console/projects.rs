@@ -10,26 +10,29 @@ use ringtrue_domain::{
     network::{AllowedNetwork, NetworkSelector},
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
+    verification::{InvalidMethod, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::{
     management::{
-        ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch, ReverseSmsPatch,
-        SilentPatch, UpdatedProject,
+        BrandPatch, ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch,
+        ReverseSmsPatch, SilentPatch, UpdatedProject, VerificationPatch,
     },
     networks::Networks,
 };
 
 use super::{
-    checks::PRODUCTS,
     credentials::show_new_credential,
     error::{ConsoleError, to_sentence},
     forms::{FormFields, SessionForm, form_error},
     masking::redact_query,
-    page::{self, Layout, MenuSection},
+    page::{self, Layout, MenuSection, SelectOption},
     session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
 use crate::http::{app::App, parameters::PathParameters};
+
+/// Products that use the networks of operators.
+const NETWORK_PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
 #[derive(Debug, Template)]
 #[template(path = "console/new_project.html")]
@@ -55,6 +58,7 @@ struct SettingsPage {
     auto_reply: bool,
     secure_sna: SilentUrls,
     discovery: SilentUrls,
+    verification: VerificationForm,
     error: Option<String>,
     was_saved: bool,
 }
@@ -72,12 +76,57 @@ struct SilentUrls {
     redirect_url: String,
 }
 
+/// Values of the fields of verifications.
+#[derive(Debug)]
+struct VerificationForm {
+    methods: Vec<SelectOption>,
+    fall_back_on_mismatch: bool,
+    callback_url: String,
+    redirect_url: String,
+    ttl: String,
+    brand_name: String,
+    brand_logo_url: String,
+    brand_colour: String,
+}
+
+impl VerificationForm {
+    fn new(settings: &VerificationSettings, url: impl Fn(Option<&str>) -> String) -> Self {
+        use Method::{ReverseSms, SecureSna};
+        let names = |methods: &[Method]| methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(" ");
+        let titles = |methods: &[Method]| {
+            methods.iter().map(|method| method.product().title()).collect::<Vec<_>>().join(", then ")
+        };
+        let orders: [&[Method]; 4] = [&[SecureSna, ReverseSms], &[ReverseSms, SecureSna], &[SecureSna], &[ReverseSms]];
+        let mut methods = vec![SelectOption {
+            value: String::new(),
+            title: "Default".to_owned(),
+            is_selected: settings.methods.is_none(),
+        }];
+        methods.extend(orders.map(|order| SelectOption {
+            value: names(order),
+            title: titles(order),
+            is_selected: settings.methods.as_deref() == Some(order),
+        }));
+        let brand = &settings.brand;
+        VerificationForm {
+            methods,
+            fall_back_on_mismatch: settings.fall_back_on_mismatch,
+            callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
+            redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
+            ttl: settings.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
+            brand_name: brand.name.as_ref().map(ToString::to_string).unwrap_or_default(),
+            brand_logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()).unwrap_or_default(),
+            brand_colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()).unwrap_or_default(),
+        }
+    }
+}
+
 #[derive(Debug, Template)]
 #[template(path = "console/allowed_networks.html")]
 struct AllowedNetworksPage {
     layout: Layout,
     is_sandbox: bool,
-    products: [&'static str; PRODUCTS.len()],
+    products: [&'static str; NETWORK_PRODUCTS.len()],
     networks: Vec<NetworkRow>,
     /// Allowed networks that are not configured in this deployment.
     unknown_networks: Vec<NetworkRow>,
@@ -246,6 +295,37 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
             }),
             secure_sna: silent("secure_sna"),
             discovery: silent("discovery"),
+            verification: Patch::Set(parse_verification_patch(fields)?),
+        }),
+    })
+}
+
+fn parse_verification_patch(fields: &FormFields) -> Result<VerificationPatch, String> {
+    fn parse<T: FromStr<Err: std::fmt::Display>>(fields: &FormFields, name: &str) -> Result<Patch<T>, String> {
+        match fields.get(name).map(T::from_str) {
+            None => Ok(Patch::Clear),
+            Some(Ok(value)) => Ok(Patch::Set(value)),
+            Some(Err(error)) => Err(error.to_string()),
+        }
+    }
+    let text = |name: &str| fields.get(name).map_or(Patch::Clear, |value| Patch::Set(value.to_owned()));
+    let ttl = fields.get("verification_ttl").map(|text| {
+        let seconds = i64::from_str(text).map_err(|_| "the TTL of a verification must be 60 to 3600 seconds")?;
+        VerificationTtl::try_from(seconds).map_err(|error| error.to_string())
+    });
+    let methods = fields.get("verification_methods");
+    let methods = methods.map(|names| names.split(' ').map(str::parse).collect::<Result<Vec<Method>, _>>());
+    let methods = methods.transpose().map_err(|error: InvalidMethod| error.to_string())?;
+    Ok(VerificationPatch {
+        methods: methods.map_or(Patch::Clear, Patch::Set),
+        fall_back_on_mismatch: Patch::Set(fields.contains("fall_back_on_mismatch")),
+        callback_url: text("verification_callback_url"),
+        redirect_url: text("verification_redirect_url"),
+        ttl: ttl.transpose()?.map_or(Patch::Clear, Patch::Set),
+        brand: Patch::Set(BrandPatch {
+            name: parse(fields, "brand_name")?,
+            logo_url: parse(fields, "brand_logo_url")?,
+            colour: parse(fields, "brand_colour")?,
         }),
     })
 }
@@ -287,6 +367,7 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
         auto_reply: settings.reverse_sms.auto_reply,
         secure_sna: urls(&settings.secure_sna),
         discovery: urls(&settings.discovery),
+        verification: VerificationForm::new(&settings.verification, url),
         error,
         was_saved,
     };
@@ -306,7 +387,7 @@ pub async fn replace_networks(
 ) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let allowed = match fields.get("choice") {
-        Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: PRODUCTS.to_vec() }],
+        Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: NETWORK_PRODUCTS.to_vec() }],
         Some("none") => vec![],
         _ => parse_allowed_networks(app.engine.networks(), &fields),
     };
@@ -379,7 +460,7 @@ fn networks_page(app: &App, access: &ProjectAccess, was_saved: bool) -> Response
     let page = AllowedNetworksPage {
         layout: access.layout("Allowed networks", MenuSection::AllowedNetworks),
         is_sandbox: project.mode == Mode::Sandbox,
-        products: PRODUCTS.map(Product::title),
+        products: NETWORK_PRODUCTS.map(Product::title),
         networks: rows,
         unknown_networks: unknown_networks.collect(),
         was_saved,
@@ -399,5 +480,5 @@ fn product_cells(
         is_allowed: allowed.is_some_and(|allowed| allowed.products.contains(&product)),
         is_supported: is_supported(product),
     };
-    PRODUCTS.into_iter().map(cell).collect()
+    NETWORK_PRODUCTS.into_iter().map(cell).collect()
 }

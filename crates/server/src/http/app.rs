@@ -11,6 +11,7 @@ use ringtrue_engine::{Engine, networks::NetworkInfo};
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::verification_page::PageStreams;
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
@@ -45,6 +46,8 @@ pub struct AppState {
     /// Documentation by path, rendered on first use.
     pub docs_pages: OnceLock<BTreeMap<String, Bytes>>,
     pub eligibility_bodies: EligibilityBodies,
+    /// Event streams of hosted verification pages.
+    pub page_streams: PageStreams,
 }
 
 pub type PingResult = Result<(), Arc<str>>;

@@ -359,6 +359,12 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     }
 }
 
+/// Reads a period of SIM Swap. Fractions and integers beyond 64 bits become an invalid period, so that the engine rejects
+/// it.
+pub fn as_minutes(node: Node, pointer: &str) -> Result<i64, JsonError> {
+    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { as_integer(node, pointer) }
+}
+
 pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {
     let text = as_text(node, pointer)?;
     timestamp::parse(&text).ok_or_else(|| JsonError::new(pointer, timestamp::EXPECTED_FORMAT))

@@ -56,6 +56,7 @@ pub mod scope {
         Discovery = Scope::Product(Product::Discovery);
         SimSwap = Scope::Product(Product::SimSwap);
         Eligibility = Scope::Product(Product::Eligibility);
+        Verification = Scope::Product(Product::Verification);
     }
 }
 

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use super::{
     app::App,
-    body::{JsonError, Node, Object, as_integer, as_parsed, as_text, require_empty_body},
+    body::{JsonError, Object, as_minutes, as_parsed, as_text, require_empty_body},
     caller::{
         ProjectCaller, RequiredScope,
         scope::{Discovery, ReverseSms, SecureSna, SimSwap},
@@ -240,16 +240,11 @@ fn parse_sim_swap(document: &[u8]) -> Result<CreateSimSwap, JsonError> {
     let mut body = Object::parse(document)?;
     let new = CreateSimSwap {
         phone_number: body.require("phone_number", as_text)?,
-        period: body.take("period", parse_minutes)?,
+        period: body.take("period", as_minutes)?,
         reference: body.take("reference_id", as_parsed::<Reference>)?,
     };
     body.finish()?;
     Ok(new)
-}
-
-/// Returns an invalid period for fractions and integers beyond 64 bits, so that the engine rejects it.
-fn parse_minutes(node: Node, pointer: &str) -> Result<i64, JsonError> {
-    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { as_integer(node, pointer) }
 }
 
 /// `GET /v1/sim-swap-checks/{check_id}`

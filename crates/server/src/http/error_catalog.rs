@@ -56,11 +56,11 @@ error_catalog! {
         "The phone number is not in E.164 format: a leading `+`, an assigned country code and a valid length for that country. Other notations are not converted.",
         "Send the number as `+` followed by digits, without spaces, dashes or a national trunk prefix. Numbers that begin with +990 are valid in sandbox projects only.";
     MnoNotSupported: BAD_REQUEST "mno_not_supported" "Operator not supported",
-        "The operator that serves this number is unknown, or does not currently support this product.",
+        "The operator that serves this number is unknown, or does not currently support this product. For a verification: it supports none of the methods.",
         "Offer the user another verification method. Use Eligibility to find out in advance which products a number supports.";
     PeriodInvalid: BAD_REQUEST "period_invalid" "Invalid period",
-        "The period of a SIM Swap check is not an integer from 60 to 540000.",
-        "Send `period` in minutes, or omit it for the default of one week.";
+        "The period of a SIM Swap check, or the `sim_swap_period` of a verification, is not an integer from 60 to 540000.",
+        "Send the period in minutes. A SIM Swap check without `period` covers one week.";
     IpInvalid: BAD_REQUEST "ip_invalid" "Invalid IP address",
         "The value is not a valid IPv4 or IPv6 address.",
         "Send an IPv4 address in dotted decimal notation, or an IPv6 address without brackets, zone or prefix length.";
@@ -86,8 +86,8 @@ error_catalog! {
         "No resource exists at this path.",
         "Compare the path with the reference at `/docs`. The paths of all product and management calls begin with `/v1`.";
     CheckNotFound: NOT_FOUND "check_not_found" "Check not found",
-        "No check has this id.",
-        "Use the `check_id` of a create response, at the path of the product that created it.";
+        "No check or verification has this id.",
+        "Use the `check_id` or `verification_id` of a create response, at the path of the product that created it.";
     SubscriberNotFound: NOT_FOUND "subscriber_not_found" "Subscriber not found",
         "The number is not assigned to an active subscriber, according to the number sources of this deployment.",
         "Ask the user to check the number, or use another way to reach them.";
@@ -110,11 +110,11 @@ error_catalog! {
         "The request body was not received in time.",
         "Send the complete request without delay.";
     CheckNotReady: CONFLICT "check_not_ready" "Check not ready",
-        "The device has not completed the redirect chain, so there is no code to redeem.",
+        "The device has not completed the redirect chain, so there is no code to redeem. A verification may have moved on to a step without a code.",
         "Open the check's `url` on the device, and submit the code from the end of the redirect chain.";
     CheckAlreadyCompleted: CONFLICT "check_already_completed" "Check already completed",
-        "The check has concluded: its code was redeemed, or it failed. Opening the check's `url` again also returns this error.",
-        "Read the check to get its result. Create a new check to try again.";
+        "The check or verification has concluded: its code was redeemed, or it failed. Opening the check's `url` again also returns this error.",
+        "Read the check or verification to get its result. Create a new one to try again.";
     IpMismatch: CONFLICT "ip_mismatch" "IP address mismatch",
         "The device connected from a different address than the `device_ip` of the check. The check has failed.",
         "Take the address from a connection that the device itself makes to your backend over mobile data, or omit `device_ip`.";
@@ -122,8 +122,8 @@ error_catalog! {
         "The device is connected to a different mobile network than the one that serves the number. The check has failed.",
         "The user may have two SIM cards and use the other one for data. Offer another verification method.";
     CheckStillOpen: CONFLICT "check_still_open" "Check still open",
-        "The check has not concluded, so there is no callback to resend.",
-        "Wait until the check concludes. The callback is then sent automatically.";
+        "The check or verification has not concluded, so there is no callback to resend.",
+        "Wait until it concludes. The callback is then sent automatically.";
     CallbackMissing: CONFLICT "callback_missing" "No callback",
         "The check was created without a `callback_url` and its project had none at that time. SIM Swap checks never have callbacks.",
         "Read the check to get its result. Set a `callback_url` in the create request or in the project configuration for future checks.";
@@ -140,8 +140,8 @@ error_catalog! {
         "The first request with this `Idempotency-Key` is still being processed.",
         "Wait, then send the same request again to get the response of the first one.";
     CheckExpired: GONE "check_expired" "Check expired",
-        "The check has expired. Its time to live covers the redirect chain and the redemption of the code.",
-        "Create a new check, and redeem its code within the `ttl` of the create response.";
+        "The check or verification has expired. Its time to live covers the redirect chain and the redemption of the code.",
+        "Create a new one, and redeem its code within the `ttl` of the create response.";
     CallbackErased: GONE "callback_erased" "Callback erased",
         "The content of the callback was erased after its retention period or on request.",
         "Read the check: its result is retained longer.";

@@ -24,6 +24,8 @@ pub mod routes;
 mod sandbox;
 mod silent;
 mod sms_webhooks;
+pub(crate) mod verification_page;
+mod verifications;
 
 pub use app::App;
 pub use middleware::HttpService;
@@ -31,9 +33,10 @@ use routes::Routes;
 
 use crate::console;
 
-/// Serves the API and the console.
+/// Serves the API, the hosted verification page and the console.
 pub fn public_service(app: App) -> HttpService {
-    HttpService::new(public_routes().merge(docs_pages::script_routes()).merge(console::routes()), app).with_hsts()
+    let pages = docs_pages::script_routes().merge(verification_page::routes()).merge(console::routes());
+    HttpService::new(public_routes().merge(pages), app).with_hsts()
 }
 
 /// Public routes of the API. A test compares them with the OpenAPI document.
@@ -42,6 +45,7 @@ pub fn public_routes() -> Routes {
         .merge(oauth::routes())
         .merge(checks::routes())
         .merge(silent::routes())
+        .merge(verifications::routes())
         .merge(eligibility::routes())
         .merge(sandbox::routes())
         .merge(management::routes())

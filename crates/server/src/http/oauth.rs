@@ -140,7 +140,8 @@ fn parse_scope(form: &Form<'_>) -> Result<Scope, Problem> {
     }
     text.parse().map_err(|_| {
         invalid(
-            "unknown scope; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `management`",
+            "unknown scope; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility`, `verification` or \
+             `management`",
         )
     })
 }

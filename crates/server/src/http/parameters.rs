@@ -43,6 +43,11 @@ impl PathParameters {
         self.parse_uuid("check_id")
     }
 
+    /// A verification is a check, too.
+    pub fn verification(&self) -> Result<CheckId, Problem> {
+        self.parse_uuid("verification_id")
+    }
+
     /// Owner of the credentials in the path: the project if the path names one, otherwise the workspace.
     pub fn owner(&self) -> Result<CredentialOwner, Problem> {
         let workspace = self.workspace()?;

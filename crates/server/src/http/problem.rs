@@ -4,7 +4,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{CheckId, CheckStatus};
 use ringtrue_engine::{
     callback::ResendError,
     checks::{CreateError, ReadError},
@@ -13,6 +13,7 @@ use ringtrue_engine::{
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
     silent::{RedeemError, RedirectError},
+    verifications::GiveUpError,
 };
 use serde::Serialize;
 
@@ -297,6 +298,19 @@ impl From<RedeemError> for Problem {
             }
             RedeemError::Expired => Problem::new(ProblemCode::CheckExpired, detail),
             RedeemError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<GiveUpError> for Problem {
+    fn from(error: GiveUpError) -> Self {
+        let detail = error.to_string();
+        match error {
+            GiveUpError::Concluded(CheckStatus::Expired) => {
+                Problem::new(ProblemCode::CheckExpired, "the verification has expired")
+            }
+            GiveUpError::Concluded(_) => Problem::new(ProblemCode::CheckAlreadyCompleted, detail),
+            GiveUpError::Read(error) => error.into(),
         }
     }
 }

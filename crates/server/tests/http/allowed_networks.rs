@@ -75,6 +75,7 @@ async fn invalid_lists_are_rejected(world: World) {
         (one(json!({"network_id": "23410", "products": ["x"]})), "/networks/0/products/0"),
         (one(json!({"network_id": "23410", "products": ["sim_swap", "sim_swap"]})), "/networks/0/products/1"),
         (one(json!({"network_id": "23410", "products": ["eligibility"]})), "/networks/0/products"),
+        (one(json!({"network_id": "23410", "products": ["verification"]})), "/networks/0/products"),
         (one(json!({"network_id": "23410", "products": ["sim_swap"], "name": "x"})), "/networks/0/name"),
         (json!({"networks": [], "mode": "all"}), "/mode"),
         (one(json!({"network_id": "23411", "products": ["sim_swap"]})), "/networks/0/network_id"),

@@ -111,7 +111,7 @@ async fn two_tokens_are_rejected() {
 async fn product_token_is_rejected_by_the_management_api(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
-    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"] {
+    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"] {
         let token = world.token(&project.client_id, &project.client_secret, product).await;
         for route in routes::managed() {
             let response = world.send(route.request(&ids).bearer(&token)).await.assert_problem(403, "forbidden");

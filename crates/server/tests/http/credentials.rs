@@ -11,7 +11,7 @@ use crate::{
     world::World,
 };
 
-const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+const EVERY_PRODUCT: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
 
 /// Paths of project and workspace credentials, with their scopes.
 async fn credential_paths(world: &World) -> [(String, Vec<&'static str>); 2] {

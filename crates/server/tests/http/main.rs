@@ -71,6 +71,8 @@ mod token;
 mod token_errors;
 mod token_invalidation;
 mod usage;
+mod verification_page;
+mod verifications;
 mod workspaces;
 mod world;
 

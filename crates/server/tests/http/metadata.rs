@@ -32,7 +32,9 @@ async fn metadata_is_sufficient_to_get_a_token() {
             "token_endpoint": format!("{base}/oauth2/token"),
             "revocation_endpoint": format!("{base}/oauth2/revoke"),
             "jwks_uri": format!("{base}/.well-known/jwks.json"),
-            "scopes_supported": ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "management"],
+            "scopes_supported": [
+                "reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "management",
+            ],
             "response_types_supported": [],
             "grant_types_supported": ["client_credentials"],
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],

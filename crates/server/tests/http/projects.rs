@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+const EVERY_PRODUCT: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
 
 async fn new_project_has_defaults_and_a_working_credential(world: World) {
     let created = create(&world, &json!({"name": "Shop"})).await.assert(201).json();
@@ -20,7 +20,7 @@ async fn new_project_has_defaults_and_a_working_credential(world: World) {
         "name": "Shop",
         "mode": "sandbox",
         "disabled": false,
-        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}},
+        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}},
         "products": EVERY_PRODUCT,
         "created_at": "2026-01-01T00:00:00.000Z",
         "updated_at": "2026-01-01T00:00:00.000Z",
@@ -59,6 +59,14 @@ async fn project_can_be_created_with_all_settings(world: World) {
             "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 60, "prefix": "SHOP1"},
             "secure_sna": {"callback_url": "https://shop.example/sna?x=1", "redirect_url": "https://shop.example/end"},
             "discovery": {"redirect_url": "https://shop.example/d"},
+            "verification": {
+                "methods": ["reverse_sms", "secure_sna"],
+                "fall_back_on_mismatch": true,
+                "callback_url": "https://shop.example/verified",
+                "redirect_url": "https://shop.example/back",
+                "ttl": 3600,
+                "brand": {"name": "Shop", "logo_url": "https://shop.example/logo.svg", "colour": "#0b6e4f"},
+            },
         },
     });
     let created = create(&world, &body).await.assert(201).json();
@@ -96,6 +104,7 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
         "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 120, "prefix": "SHOP"},
         "secure_sna": {"callback_url": "https://shop.example/sna", "redirect_url": "https://shop.example/end"},
         "discovery": {"redirect_url": "https://shop.example/d"},
+        "verification": {"ttl": 120, "methods": ["reverse_sms"], "brand": {"name": "Shop", "colour": "#0b6e4f"}},
     });
     let project = world.project("Shop", json!({"configuration": configuration})).await;
     let mut expected = world.manage(Request::get(&project.path)).await.json();
@@ -117,9 +126,19 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
             json!({"redirect_url": "https://x.example/"}),
         ),
         (
+            json!({"configuration": {"verification": {"ttl": null, "brand": {"colour": null}}}}),
+            "/configuration/verification",
+            json!({"methods": ["reverse_sms"], "brand": {"name": "Shop"}}),
+        ),
+        (
+            json!({"configuration": {"verification": {"methods": null, "brand": null, "fall_back_on_mismatch": true}}}),
+            "/configuration/verification",
+            json!({"fall_back_on_mismatch": true}),
+        ),
+        (
             json!({"configuration": null}),
             "/configuration",
-            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}}),
+            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}}),
         ),
         (json!({"mode": "live", "disabled": false}), "/mode", json!("live")),
     ]
@@ -178,6 +197,7 @@ async fn merge_patch_content_type_is_accepted() {
 async fn invalid_values_are_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let reverse_sms = |member: &str, value: Value| json!({"configuration": {"reverse_sms": {member: value}}});
+    let verification = |member: &str, value: Value| json!({"configuration": {"verification": {member: value}}});
     for (body, pointer) in [
         (json!({"name": ""}), "/name"),
         (json!({"name": "x".repeat(101)}), "/name"),
@@ -202,6 +222,16 @@ async fn invalid_values_are_rejected(world: World) {
         (reverse_sms("redirect_url", json!("https://x.example/")), "/configuration/reverse_sms/redirect_url"),
         (json!({"configuration": {"sim_swap": {}}}), "/configuration/sim_swap"),
         (json!({"configuration": {"discovery": {"ttl": 60}}}), "/configuration/discovery/ttl"),
+        (verification("ttl", json!(59)), "/configuration/verification/ttl"),
+        (verification("ttl", json!(3601)), "/configuration/verification/ttl"),
+        (verification("methods", json!([])), "/configuration/verification/methods"),
+        (verification("methods", json!(["discovery"])), "/configuration/verification/methods/0"),
+        (verification("methods", json!(["secure_sna", "secure_sna"])), "/configuration/verification/methods/1"),
+        (verification("fall_back_on_mismatch", json!("yes")), "/configuration/verification/fall_back_on_mismatch"),
+        (verification("brand", json!({"name": "x".repeat(61)})), "/configuration/verification/brand/name"),
+        (verification("brand", json!({"logo_url": "http://x.example/"})), "/configuration/verification/brand/logo_url"),
+        (verification("brand", json!({"colour": "red"})), "/configuration/verification/brand/colour"),
+        (verification("brand", json!({"color": "#0b6e4f"})), "/configuration/verification/brand/color"),
         (json!({"configuration": []}), "/configuration"),
         (json!({"project_id": project.project_id}), "/project_id"),
         (json!({"workspace_id": world.acme.workspace_id}), "/workspace_id"),
@@ -228,7 +258,7 @@ async fn invalid_values_are_rejected(world: World) {
     }
     let nulls = json!({"name": "Nulls", "mode": null, "products": null, "configuration": {"secure_sna": null}});
     let created = create(&world, &nulls).await.assert(201).json();
-    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 5));
+    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 6));
     create(&world, &json!({"name": "No settings", "configuration": null})).await.assert(201);
 }
 

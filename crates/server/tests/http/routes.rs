@@ -69,7 +69,16 @@ pub fn managed() -> impl Iterator<Item = Route> {
 
 /// Routes that create checks.
 pub fn checks() -> impl Iterator<Item = Route> {
-    all().into_iter().filter(|route| route.method == "POST" && route.template.ends_with("-checks"))
+    all().into_iter().filter(|route| route.method == "POST" && is_collection_of_checks(route.template))
+}
+
+fn is_collection_of_checks(template: &str) -> bool {
+    template.ends_with("-checks") || template == "/v1/verifications"
+}
+
+/// Id in the response to a create of a check or verification.
+pub fn created_id(body: &Value) -> &str {
+    body.get("check_id").or_else(|| body.get("verification_id")).and_then(Value::as_str).unwrap()
 }
 
 /// Routes with a JSON body.
@@ -107,6 +116,7 @@ pub fn fill(template: &str, ids: &Ids) -> String {
         .replace("{project_id}", &ids.project_id)
         .replace("{client_id}", client)
         .replace("{check_id}", &ids.check_id)
+        .replace("{verification_id}", &ids.check_id)
         .replace("{error_code}", "not_found")
         .replace("{connector}", "sandbox")
         .replace("{phone_number}", "+990123456700")
@@ -129,6 +139,7 @@ impl Route {
             "secure-sna-checks" => "secure_sna",
             "discovery-checks" => "discovery",
             "sim-swap-checks" => "sim_swap",
+            "verifications" => "verification",
             _ => "management",
         }
     }
@@ -143,7 +154,7 @@ impl Route {
             ("POST", "projects") => json!({"name": "A good name"}),
             ("PATCH", "{project_id}" | "{workspace_id}") => json!({"name": "A better name"}),
             ("POST", "credentials" | "discovery-checks") => json!({}),
-            ("POST", "reverse-sms-checks" | "secure-sna-checks" | "sim-swap-checks") => {
+            ("POST", "reverse-sms-checks" | "secure-sna-checks" | "sim-swap-checks" | "verifications") => {
                 json!({"phone_number": "+990123456700"})
             }
             ("PUT", "allowed-networks") => json!({"networks": []}),

@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-const PRODUCTS: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+const PRODUCTS: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
 
 async fn client_gets_a_token_for_its_scope(world: World) {
     let response =

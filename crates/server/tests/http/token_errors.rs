@@ -183,7 +183,7 @@ async fn scopes_of_the_other_credential_kind_are_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let management = world.token_request(&project.client_id, &project.client_secret, "management").await;
     management.assert_problem(400, "invalid_scope");
-    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"] {
+    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"] {
         let response = world.token_request(&world.acme.client_id, &world.acme.client_secret, product).await;
         response.assert_problem(400, "invalid_scope");
     }

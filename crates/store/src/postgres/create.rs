@@ -22,7 +22,8 @@ use super::{
     },
 };
 use crate::{
-    operation::{InsertCheck, number_limit},
+    check_row_mapping::progress_to_json,
+    operation::{CheckRow, InsertCheck, number_limit},
     queries::idempotency::claim_lost_error,
 };
 
@@ -236,22 +237,23 @@ fn store_times(times: &Times) -> BatchStatement<'static> {
     .column(times.values(), |times| times.last().copied())
 }
 
-/// Inserts checks with their deadlines, redirect sessions and counters.
-fn insert_statements(mut new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Vec<BatchStatement<'_>>, BatchError> {
-    new.sort_unstable_by_key(|new| new.check.id);
-    let mut statements = vec![insert_checks(&new)];
-    let open: Vec<_> = new.iter().filter(|new| new.expectation.is_some()).collect();
+/// Inserts checks with their verifications, deadlines, redirect sessions and counters.
+fn insert_statements(new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Vec<BatchStatement<'_>>, BatchError> {
+    let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
+    rows.sort_unstable_by_key(|row| row.check.id);
+    let mut statements = vec![insert_checks(&rows)];
+    let open: Vec<_> = rows.iter().filter(|row| row.is_open()).collect();
     if !open.is_empty() {
         let insert = "insert into deadlines (due_at, check_id, bucket)
                       select * from unnest($1::bigint[], $2::uuid[], $3::smallint[])";
         statements.push(
             BatchStatement::new(insert)
-                .column(&open, |new| new.check.expires_at.as_millisecond())
-                .column(&open, |new| new.check.id.0)
-                .column(&open, |new| new.check.id.bucket().number()),
+                .column(&open, |row| row.check.expires_at.as_millisecond())
+                .column(&open, |row| row.check.id.0)
+                .column(&open, |row| row.check.id.bucket().number()),
         );
     }
-    let silent: Vec<_> = new.iter().filter_map(|new| Some((new.check.id, new.silent_input()?))).collect();
+    let silent: Vec<_> = rows.iter().filter_map(|row| Some((row.check.id, row.silent_input()?))).collect();
     if !silent.is_empty() {
         let insert = "insert into redirect_sessions (check_id, input, bucket, wrong_codes)
                       select new.*, 0 from unnest($1::uuid[], $2::bytea[], $3::smallint[]) as new";
@@ -262,20 +264,46 @@ fn insert_statements(mut new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Ve
                 .column(&silent, |(check, _)| check.bucket().number()),
         );
     }
-    let counts: Vec<_> = new.iter().map(|new| new.usage()).collect();
+    statements.extend(insert_verifications(&new)?);
+    let counts: Vec<_> = rows.iter().map(CheckRow::usage).collect();
     statements.extend(update_counters(&counts, slot)?);
     Ok(statements)
 }
 
-fn insert_checks<'a>(new: &[&'a InsertCheck]) -> BatchStatement<'a> {
+/// `None`: no check begins a verification.
+fn insert_verifications<'a>(new: &[&'a InsertCheck]) -> Result<Option<BatchStatement<'a>>, BatchError> {
+    let mut begun = Vec::new();
+    for new in new {
+        if let Some(verification) = &new.verification {
+            let progress = progress_to_json(&verification.progress).map_err(BatchError::Rows)?;
+            begun.push((verification.check.id, new.check.id, progress, &verification.input));
+        }
+    }
+    if begun.is_empty() {
+        return Ok(None);
+    }
+    begun.sort_unstable_by_key(|(id, ..)| *id);
+    let insert = "insert into verifications (check_id, bucket, step_id, progress, input)
+                  select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[])";
+    Ok(Some(
+        BatchStatement::new(insert)
+            .column(&begun, |(id, ..)| id.0)
+            .column(&begun, |(id, ..)| id.bucket().number())
+            .column(&begun, |(_, step, ..)| step.0)
+            .column(&begun, |(_, _, progress, _)| progress.clone())
+            .column(&begun, |(.., input)| &input.0[..]),
+    ))
+}
+
+fn insert_checks<'a>(new: &[CheckRow<'a>]) -> BatchStatement<'a> {
     BatchStatement::new(
         "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
-                             code_hash, redirect_url, swap_covered, swap_within, bucket)
+                             code_hash, redirect_url, swap_covered, swap_within, bucket, verification_id)
          select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
                               $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::bytea[],
                               $14::text[], $15::text[], $16::bytea[], $17::bytea[], $18::bytea[], $19::bigint[],
-                              $20::bigint[], $21::smallint[])",
+                              $20::bigint[], $21::smallint[], $22::uuid[])",
     )
     .column(new, |new| new.check.id.0)
     .column(new, |new| new.check.project.0)
@@ -285,8 +313,8 @@ fn insert_checks<'a>(new: &[&'a InsertCheck]) -> BatchStatement<'a> {
     .column(new, |new| new.check.product.as_str())
     .column(new, |new| new.check.mode.as_str())
     .column(new, |new| new.check.status().as_str())
-    .column(new, |new| new.matched())
-    .column(new, |new| new.error_code())
+    .column(new, CheckRow::matched)
+    .column(new, CheckRow::error_code)
     .column(new, |new| new.check.network.as_ref().map(NetworkId::as_str))
     .column(new, |new| new.expected_sms().map(|(receiver, _)| receiver.as_str()))
     .column(new, |new| new.check.claimed.as_ref().map(|claimed| &claimed.hash.0[..]))
@@ -298,4 +326,5 @@ fn insert_checks<'a>(new: &[&'a InsertCheck]) -> BatchStatement<'a> {
     .column(new, |new| new.sim_swap().map(|swap| i64::from(swap.covered_minutes)))
     .column(new, |new| new.sim_swap().and_then(|swap| swap.changed_within_minutes).map(i64::from))
     .column(new, |new| new.check.id.bucket().number())
+    .column(new, |new| new.check.verification.map(|verification| verification.0))
 }

@@ -56,6 +56,7 @@ const TABLES: &[(&str, Placement)] = &[
     ("callback_attempts", BY_BUCKET),
     ("deadlines", BY_BUCKET),
     ("redirect_sessions", BY_BUCKET),
+    ("verifications", BY_BUCKET),
 ];
 
 /// The tables of a database, as seen by Citus.

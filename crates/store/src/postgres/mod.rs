@@ -291,6 +291,8 @@ impl Database for Postgres {
         read_with_deadline(&self.searches, self.search_timeout, permit, work).await
     }
 
+    const HAS_BUCKETS: bool = true;
+
     fn same_bucket(left: &str, right: &str) -> String {
         format!(" and {left}.bucket = {right}.bucket")
     }

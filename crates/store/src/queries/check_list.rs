@@ -296,6 +296,7 @@ fn check_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "status" => "status",
         "verified" => "matched",
+        "method" => "method",
         "network_id" => "network_id",
         // As in the API: expired Reverse SMS checks have no error code.
         "error_code" => {

@@ -45,6 +45,13 @@ impl<D: Database> CheckStore for SqlStore<D> {
         {
             return Err(StoreError::Refused("the id of a check must contain the bucket of its code".to_owned()));
         }
+        if let Some(verification) = &new.verification
+            && (new.check.verification != Some(verification.check.id)
+                || new.check.id.bucket() != verification.check.id.bucket()
+                || id_millis(verification.check.id.0) != Some(verification.check.created_at.as_millisecond()))
+        {
+            return Err(StoreError::Refused("a verification and its first step must have one bucket".to_owned()));
+        }
         if !matches!(new.check.state, Lifecycle::Open(OpenState::Accepted)) {
             return Err(StoreError::Refused("a new check must have the status ACCEPTED".to_owned()));
         }
@@ -257,7 +264,7 @@ async fn mark_pending(
     Ok(TransactionEnd::Commit(pending))
 }
 
-fn marked_pending_from_row(row: Row) -> Result<MarkedPending, StoreError> {
+pub(super) fn marked_pending_from_row(row: Row) -> Result<MarkedPending, StoreError> {
     let mut row = row.reader("checks");
     row.uuid("id")?;
     Ok(MarkedPending {
@@ -268,7 +275,7 @@ fn marked_pending_from_row(row: Row) -> Result<MarkedPending, StoreError> {
     })
 }
 
-fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {
+pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {
     let pending = UsageDelta {
         project: check.project,
         product: check.product,

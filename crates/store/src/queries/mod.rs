@@ -24,6 +24,7 @@ mod sessions;
 mod sms_parts;
 mod tenants;
 pub(crate) mod usage;
+mod verifications;
 
 use futures_util::future::BoxFuture;
 use ringtrue_domain::{

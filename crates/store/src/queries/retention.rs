@@ -131,7 +131,7 @@ async fn delete_chunk<D: Database>(
     }
     let ids_sql = placeholders(1, ids.len());
     let deleted = tx.query(format!("delete from checks where id in ({ids_sql}) returning id").into(), &ids).await?;
-    for table in ["callbacks", "callback_attempts", "erasures"] {
+    for table in ["callbacks", "callback_attempts", "verifications", "erasures"] {
         tx.query(format!("delete from {table} where check_id in ({ids_sql})").into(), &ids).await?;
     }
     Ok(Chunk { selected: u32::try_from(ids.len()).unwrap_or(size), deleted: deleted.len() as u64 })

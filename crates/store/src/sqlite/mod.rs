@@ -159,6 +159,8 @@ impl Database for Sqlite {
         self.list_durable(self.searches.run_with_permit(permit, work)).await
     }
 
+    const HAS_BUCKETS: bool = false;
+
     fn same_bucket(_: &str, _: &str) -> String {
         String::new()
     }

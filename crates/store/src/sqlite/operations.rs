@@ -23,8 +23,8 @@ use crate::{
     check_row_mapping::{self, check_columns, has_redirect_session, redirect_session_columns},
     driver::{Database, TransactionEnd, Tx},
     operation::{
-        ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit, open_check_columns,
-        redirect_usage_changes,
+        CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit,
+        open_check_columns, redirect_usage_changes,
     },
     queries::idempotency::{IdempotencyKey, claim_lost_error, idempotency_key_columns, store_response_sql},
     row::{Row, Value, values},
@@ -37,11 +37,25 @@ impl WriteOp for InsertCheck {
         }
         store_response(tx, self.idempotent_response.as_ref())?;
         if self.expectation.is_some() {
-            insert_open_check(tx, self)?;
+            for row in self.rows() {
+                insert_open_check(tx, row)?;
+                tx.defer_counts([row.usage()]);
+            }
         } else {
             tx.defer_insert(self);
+            tx.defer_counts([self.row().usage()]);
         }
-        tx.defer_counts([self.usage()]);
+        if let Some(verification) = &self.verification {
+            tx.execute(
+                "insert into verifications (check_id, step_id, progress, input) values ($1, $2, $3, $4)",
+                values![
+                    verification.check.id,
+                    self.check.id,
+                    check_row_mapping::progress_to_json(&verification.progress)?,
+                    &verification.input,
+                ],
+            )?;
+        }
         Ok(TransactionEnd::Commit(CreateCheckOutcome::Created))
     }
 }
@@ -81,8 +95,8 @@ fn check_number_limit(
     Ok(blocked.map(|retry_at| CreateCheckOutcome::TooManyChecks { retry_at }))
 }
 
-fn insert_open_check(tx: &mut BatchTransaction<'_>, new: &InsertCheck) -> Result<(), StoreError> {
-    let check = &new.check;
+fn insert_open_check(tx: &mut BatchTransaction<'_>, new: CheckRow<'_>) -> Result<(), StoreError> {
+    let check = new.check;
     if let Some(input) = new.silent_input() {
         let insert = "insert into redirect_sessions (check_id, input, wrong_codes) values ($1, $2, 0)";
         tx.execute(insert, values![check.id, input])?;
@@ -90,8 +104,9 @@ fn insert_open_check(tx: &mut BatchTransaction<'_>, new: &InsertCheck) -> Result
     let (receiver, code) = new.expected_sms().unzip();
     tx.execute(
         "insert into checks (id, project_id, created_at, expires_at, product, mode, status, network_id, receiver,
-                             number_hash, number_tail, reference_id, callback_url, code_hash, redirect_url)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+                             number_hash, number_tail, reference_id, callback_url, code_hash, redirect_url,
+                             verification_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         values![
             check.id,
             check.project,
@@ -108,6 +123,7 @@ fn insert_open_check(tx: &mut BatchTransaction<'_>, new: &InsertCheck) -> Result
             check.callback_url.as_ref(),
             code.copied(),
             check.redirect_url.as_ref(),
+            check.verification,
         ],
     )?;
     let insert = "insert into deadlines (due_at, check_id) values ($1, $2)";
@@ -136,7 +152,8 @@ pub(super) struct ConcludedCheckRows(Vec<[Value; CONCLUDED_COLUMN_COUNT]>);
 
 impl ConcludedCheckRows {
     pub(super) fn add(&mut self, new: &InsertCheck) {
-        let (check, swap) = (&new.check, new.sim_swap());
+        let new = new.row();
+        let (check, swap) = (new.check, new.sim_swap());
         self.0.push([
             check.id.into(),
             check.project.into(),

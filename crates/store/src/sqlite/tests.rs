@@ -182,9 +182,16 @@ async fn database_files_are_private_to_owner() {
 async fn constraints_build_no_temporary_table() {
     let (directory, _sqlite) = open_fresh().await;
     let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
-    for table in
-        ["checks", "deadlines", "redirect_sessions", "callbacks", "callback_attempts", "usage_counters", "usage_days"]
-    {
+    for table in [
+        "checks",
+        "deadlines",
+        "redirect_sessions",
+        "verifications",
+        "callbacks",
+        "callback_attempts",
+        "usage_counters",
+        "usage_days",
+    ] {
         let mut statement = connection.prepare(&format!("explain insert into {table} default values")).unwrap();
         let steps: Vec<String> =
             statement.query_map([], |row| row.get("opcode")).unwrap().map(Result::unwrap).collect();

@@ -45,7 +45,7 @@ enum Content {
 }
 
 /// All tables, each after those that it references.
-const TABLES: [(&str, Content); 34] = [
+const TABLES: [(&str, Content); 35] = [
     ("workspaces", Content::Rows),
     ("projects", Content::Rows),
     ("credentials", Content::Rows),
@@ -62,6 +62,7 @@ const TABLES: [(&str, Content); 34] = [
     ("checks", Content::Rows),
     ("deadlines", Content::Rows),
     ("redirect_sessions", Content::Rows),
+    ("verifications", Content::Rows),
     ("callbacks", Content::Rows),
     ("callback_attempts", Content::Rows),
     ("erasures", Content::Rows),

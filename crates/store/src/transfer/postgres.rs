@@ -16,12 +16,13 @@ use crate::{
 };
 
 /// Tables with the column `bucket`, and their column with the check id. The bucket is part of the id, so it is computed.
-const BUCKETED_TABLES: [(&str, &str); 5] = [
+const BUCKETED_TABLES: [(&str, &str); 6] = [
     ("checks", "id"),
     ("callbacks", "check_id"),
     ("callback_attempts", "check_id"),
     ("deadlines", "check_id"),
     ("redirect_sessions", "check_id"),
+    ("verifications", "check_id"),
 ];
 
 /// The transaction ends with the connection.

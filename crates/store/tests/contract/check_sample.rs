@@ -40,6 +40,7 @@ pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
         claimed: Some(ClaimedNumber { hash: NumberHash(sample::random()), tail: "23".parse().unwrap() }),
         reference: "order 7".parse().ok(),
         callback_url: Some(Sealed(b"sealed url".to_vec())),
+        verification: None,
         redirect_url: None,
         created_at,
         expires_at: created_at + jiff::SignedDuration::from_secs(300),
@@ -55,6 +56,7 @@ pub fn new(check: ReverseSmsCheck) -> NewCheck {
         expectation: Expectation::Sms { receiver: receiver(), code: CodeHash(code) },
         number_limit: Some(NumberLimit::default()),
         idempotent_response: None,
+        verification: None,
     }
 }
 

@@ -23,6 +23,7 @@ fn check(project: ProjectId) -> SimSwapCheck {
         claimed: None,
         reference: check.reference,
         callback_url: None,
+        verification: None,
         redirect_url: None,
         created_at: check.created_at,
         expires_at: check.expires_at,

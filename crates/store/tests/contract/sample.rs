@@ -15,6 +15,7 @@ use ringtrue_domain::{
         ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits, ReverseSmsSettings,
         Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
+    verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::ports::{
@@ -83,6 +84,18 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 redirect_url: Some(RedirectUrl::from_stored("http://127.0.0.1:9/end").unwrap()),
             },
             discovery: SilentSettings::default(),
+            verification: VerificationSettings {
+                methods: Some(vec![Method::ReverseSms, Method::SecureSna]),
+                fall_back_on_mismatch: true,
+                callback_url: Some(CallbackUrl::from_stored("https://acme.example/verified").unwrap()),
+                redirect_url: Some(RedirectUrl::from_stored("https://acme.example/back").unwrap()),
+                ttl: Some(VerificationTtl::try_from(900).unwrap()),
+                brand: Brand {
+                    name: Some("Acme Shop".parse().unwrap()),
+                    logo_url: Some("https://acme.example/logo.svg".parse().unwrap()),
+                    colour: Some("#1a73e8".parse().unwrap()),
+                },
+            },
         },
         products: vec![Product::SimSwap, Product::ReverseSms],
         allowed_networks: vec![

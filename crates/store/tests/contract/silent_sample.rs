@@ -37,6 +37,7 @@ pub fn new(check: SilentCheck) -> NewCheck {
         expectation: Expectation::Device { input: sealed("input") },
         number_limit: Some(NumberLimit::default()),
         idempotent_response: None,
+        verification: None,
     }
 }
 

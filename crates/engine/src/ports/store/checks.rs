@@ -17,7 +17,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 
-use super::{IdempotentResponse, StoreError, TenantLookup};
+use super::{IdempotentResponse, NewVerification, StoreError, TenantLookup};
 use crate::search_limit::SearchLimiter;
 
 /// A keyed hash of a code and its receiver.
@@ -40,6 +40,8 @@ pub struct NewCheck {
     /// Limit of checks for the number in this project and product. `None`: unlimited.
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
+    /// The verification that begins with this check.
+    pub verification: Option<Box<NewVerification>>,
 }
 
 /// The event that a new check waits for.

@@ -18,6 +18,7 @@ mod request_log;
 mod sandbox;
 mod sms_parts;
 mod tenants;
+mod verifications;
 
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ pub use tenants::{
     DeleteCredentialOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, ProjectStore,
     UpdateProjectOutcome, WorkspaceStore,
 };
+pub use verifications::{
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, NewVerification, VerificationRecord, VerificationStore,
+};
 
 /// All stores of a deployment.
 pub trait Store:
@@ -75,6 +79,7 @@ pub trait Store:
     + HousekeepingStore
     + CheckStore
     + RedirectSessionStore
+    + VerificationStore
     + CallbackStore
     + PrivacyStore
     + AccountStore

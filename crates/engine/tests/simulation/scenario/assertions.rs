@@ -49,7 +49,7 @@ impl Scenario {
                 let found = self.process().run(async |engine| engine.checks.open_number(*id, &found));
                 if found.as_ref() == Some(number) { ModelVerdict::OwnNumber } else { ModelVerdict::AnotherNumber }
             }
-            AnyVerdict::Sim(_) => panic!("no SIM Swap checks are created"),
+            AnyVerdict::Sim(_) | AnyVerdict::Verification(_) => panic!("no such checks are created"),
         };
         match self.process().run(find).unwrap() {
             TenantLookup::Found(check) => check.map(convert).state,

@@ -2,6 +2,7 @@
 //!
 //! The phone's state exists only on the page: SMS instructions and codes are shown once, as to API callers.
 
+mod hosted_page;
 mod silent_check;
 mod sms;
 
@@ -22,10 +23,11 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     checks::CreateError, ports::StoreError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms,
-    silent::CreateSilent, sim_swap::CreateSimSwap,
+    silent::CreateSilent, sim_swap::CreateSimSwap, verifications::CreateVerification,
 };
 
 use self::{
+    hosted_page::HostedPage,
     silent_check::{RedirectResult, SimulatedBrowser},
     sms::SmsDraft,
 };
@@ -111,6 +113,7 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", sms::send)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", silent_check::open)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", silent_check::redeem)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/page-sms", hosted_page::send_sms)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", swap)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", restore)
 }
@@ -140,6 +143,7 @@ enum PhoneScreen {
     Sms(Box<SmsDraft>),
     Browser(Box<SimulatedBrowser>),
     SimSwap(SimSwapResult),
+    HostedPage(HostedPage),
 }
 
 /// Reason why no check was created.
@@ -283,6 +287,11 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             let check = app.engine.checks.create_sim_swap(&access.project, new, None).await?;
             Ok(PhoneScreen::SimSwap(SimSwapResult::new(&check)))
         }
+        Product::Verification => {
+            let new = CreateVerification { phone_number, reference, callback_url, ..CreateVerification::default() };
+            let created = app.engine.verifications.create(&access.project, new, None).await?;
+            Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
+        }
     }
 }
 
@@ -320,7 +329,12 @@ async fn render_handset(
     check_form: CheckForm,
     screen: PhoneScreen,
 ) -> Result<Response, ConsoleError> {
-    let has_error = check_form.error.is_some() || matches!(&screen, PhoneScreen::Sms(draft) if draft.error.is_some());
+    let has_screen_error = match &screen {
+        PhoneScreen::Sms(draft) => draft.error.is_some(),
+        PhoneScreen::HostedPage(page) => page.error.is_some(),
+        PhoneScreen::Idle | PhoneScreen::Browser(_) | PhoneScreen::SimSwap(_) => false,
+    };
+    let has_error = check_form.error.is_some() || has_screen_error;
     let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let layout = access.layout("Handset", MenuSection::Handset);
     let swaps = swap_rows(app, access.project.id).await?;

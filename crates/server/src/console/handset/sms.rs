@@ -1,15 +1,10 @@
 //! The SMS of a Reverse SMS check: composed from the check's link and sent, optionally with delivery faults.
 //!
-//! Its link is also shown as a QR code: SVG without inline styles, which the content security policy forbids.
+//! Its link is also shown as a QR code.
 
-use std::{
-    fmt::{self, Write as _},
-    ops::RangeInclusive,
-};
+use std::ops::RangeInclusive;
 
-use askama::filters::HtmlSafe;
 use axum::{extract::State, response::Response};
-use qrcode::{Color, EcLevel, QrCode};
 use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
@@ -17,6 +12,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::reverse_sms::CreatedReverseSms;
+use ringtrue_verification_page::QrSvg;
 
 use super::{CheckForm, PhoneScreen, authorize, parse_check_id, problem_sentence, redirect_to_check, render_handset};
 use crate::{
@@ -27,9 +23,6 @@ use crate::{
     handsets::SmsFaults,
     http::{app::App, parameters::PathParameters},
 };
-
-/// Light margin required around the code.
-const QUIET_ZONE_MODULES: usize = 4;
 
 /// An SMS that is not sent yet.
 #[derive(Default)]
@@ -58,54 +51,6 @@ pub struct FaultFields {
     pub garbled: bool,
     pub out_of_order: bool,
 }
-
-pub struct QrSvg {
-    /// Modules on each side, including the quiet zone.
-    modules: usize,
-    /// SVG path data of the dark modules.
-    dark_path: String,
-}
-
-impl QrSvg {
-    /// Returns `None` if the text is too long.
-    pub fn encode(text: &str) -> Option<Self> {
-        let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
-        let (width, colors) = (code.width(), code.to_colors());
-        let mut dark_path = String::new();
-        for (y, row) in colors.chunks(width).enumerate() {
-            let mut x = 0;
-            for run in row.chunk_by(|one, next| one == next) {
-                if run[0] == Color::Dark {
-                    let length = run.len();
-                    // Writing to a String cannot fail.
-                    let _ = write!(
-                        dark_path,
-                        "M{} {}h{length}v1h-{length}z",
-                        x + QUIET_ZONE_MODULES,
-                        y + QUIET_ZONE_MODULES
-                    );
-                }
-                x += run.len();
-            }
-        }
-        Some(QrSvg { modules: width + 2 * QUIET_ZONE_MODULES, dark_path })
-    }
-}
-
-impl fmt::Display for QrSvg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let QrSvg { modules, dark_path } = self;
-        write!(
-            f,
-            "<svg class=\"qr\" viewBox=\"0 0 {modules} {modules}\" role=\"img\" aria-label=\"QR code\" \
-             shape-rendering=\"crispEdges\"><rect class=\"light\" width=\"{modules}\" height=\"{modules}\"/>\
-             <path class=\"dark\" d=\"{dark_path}\"/></svg>"
-        )
-    }
-}
-
-/// Contains only numbers and path commands, not the text.
-impl HtmlSafe for QrSvg {}
 
 impl SmsDraft {
     pub fn new(created: &CreatedReverseSms, sim: &str) -> Self {
@@ -140,7 +85,7 @@ impl SmsDraft {
             receiver: receiver.as_str().to_owned(),
             body: body.to_owned(),
             links,
-            qr: QrSvg::encode(&link(Platform::Android)),
+            qr: QrSvg::encode(&link(Platform::Android), "QR code"),
             ..SmsDraft::default()
         }
     }
@@ -215,44 +160,4 @@ fn parse_sms(fields: &FormFields) -> Result<(Msisdn, Msisdn, SmsFaults), String>
         number("invalid receiver", "receiver")?,
         FaultFields::read(fields).parse()?,
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Rasterises and decodes the code.
-    fn decode(qr: &QrSvg) -> String {
-        const PIXELS: usize = 4;
-        let mut modules = vec![vec![false; qr.modules]; qr.modules];
-        for run in qr.dark_path.split('M').skip(1) {
-            let (x, rest) = run.split_once(' ').unwrap();
-            let (y, rest) = rest.split_once('h').unwrap();
-            let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
-            let length: usize = rest.split('v').next().unwrap().parse().unwrap();
-            modules[y][x..x + length].fill(true);
-        }
-        let side = qr.modules * PIXELS;
-        let mut image = rqrr::PreparedImage::prepare_from_greyscale(side, side, |x, y| {
-            if modules[y / PIXELS][x / PIXELS] { 0 } else { 255 }
-        });
-        let grids = image.detect_grids();
-        assert_eq!(grids.len(), 1);
-        grids[0].decode().unwrap().1
-    }
-
-    #[test]
-    fn encoded_text_decodes_unchanged() {
-        for text in [
-            "sms:+99000000001?body=VERIFY%207K3QX9M20D",
-            "sms:+447700900001&body=ABCDEFGHIJKLMNOPQRST%207K3QX9M20D",
-            "https://example.com/\"><script>é",
-        ] {
-            let qr = QrSvg::encode(text).unwrap();
-            assert_eq!(decode(&qr), text);
-            let drawn = qr.to_string();
-            assert!(!drawn.contains("style") && !drawn.contains("script"), "{drawn}");
-        }
-        assert!(QrSvg::encode(&"x".repeat(5_000)).is_none());
-    }
 }

@@ -11,9 +11,11 @@ use ringtrue_domain::{
     search::{Field, FieldKind},
     tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
     timestamp,
+    verification::{Brand, VerificationSettings, VerificationTtl},
 };
 use ringtrue_engine::management::{
-    ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch, SilentPatch,
+    BrandPatch, ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch,
+    SilentPatch, VerificationPatch,
 };
 use serde::Serialize;
 
@@ -30,6 +32,7 @@ use crate::http::{
     problem::Problem,
     response::{IfMatch, PageBody, json_response, json_with_etag, with_etag},
     routes::{self, Routes, post, put},
+    verifications::parse_methods,
 };
 
 pub fn routes() -> Routes {
@@ -79,6 +82,7 @@ struct ConfigurationBody {
     reverse_sms: ReverseSmsBody,
     secure_sna: SilentBody,
     discovery: SilentBody,
+    verification: VerificationBody,
 }
 
 #[derive(Serialize)]
@@ -99,6 +103,32 @@ struct SilentBody {
     callback_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redirect_url: Option<String>,
+}
+
+#[derive(Serialize)]
+struct VerificationBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<&'static str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fall_back_on_mismatch: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brand: Option<BrandBody>,
+}
+
+#[derive(Serialize)]
+struct BrandBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logo_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    colour: Option<String>,
 }
 
 impl From<&Project> for ProjectBody {
@@ -129,6 +159,7 @@ impl From<&Configuration> for ConfigurationBody {
             reverse_sms: (&configuration.reverse_sms).into(),
             secure_sna: (&configuration.secure_sna).into(),
             discovery: (&configuration.discovery).into(),
+            verification: (&configuration.verification).into(),
         }
     }
 }
@@ -149,6 +180,30 @@ impl From<&SilentSettings> for SilentBody {
         SilentBody {
             callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
             redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+        }
+    }
+}
+
+impl From<&VerificationSettings> for VerificationBody {
+    fn from(settings: &VerificationSettings) -> Self {
+        let methods = settings.methods.as_ref();
+        VerificationBody {
+            methods: methods.map(|methods| methods.iter().map(|method| method.as_str()).collect()),
+            fall_back_on_mismatch: settings.fall_back_on_mismatch,
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+            ttl: settings.ttl.map(VerificationTtl::seconds),
+            brand: (settings.brand != Brand::default()).then(|| (&settings.brand).into()),
+        }
+    }
+}
+
+impl From<&Brand> for BrandBody {
+    fn from(brand: &Brand) -> Self {
+        BrandBody {
+            name: brand.name.as_ref().map(ToString::to_string),
+            logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()),
+            colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()),
         }
     }
 }
@@ -256,6 +311,7 @@ fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, 
         reverse_sms: members.patch("reverse_sms", parse_reverse_sms)?,
         secure_sna: members.patch("secure_sna", parse_silent)?,
         discovery: members.patch("discovery", parse_silent)?,
+        verification: members.patch("verification", parse_verification)?,
     };
     members.finish()?;
     Ok(patch)
@@ -281,6 +337,35 @@ fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
     let patch = SilentPatch {
         callback_url: members.patch("callback_url", as_text)?,
         redirect_url: members.patch("redirect_url", as_text)?,
+    };
+    members.finish()?;
+    Ok(patch)
+}
+
+fn parse_verification(node: Node, pointer: &str) -> Result<VerificationPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let ttl = |node, pointer: &str| {
+        VerificationTtl::try_from(as_integer(node, pointer)?)
+            .map_err(|error| JsonError::new(pointer, error.to_string()))
+    };
+    let patch = VerificationPatch {
+        methods: members.patch("methods", parse_methods)?,
+        fall_back_on_mismatch: members.patch("fall_back_on_mismatch", as_boolean)?,
+        callback_url: members.patch("callback_url", as_text)?,
+        redirect_url: members.patch("redirect_url", as_text)?,
+        ttl: members.patch("ttl", ttl)?,
+        brand: members.patch("brand", parse_brand)?,
+    };
+    members.finish()?;
+    Ok(patch)
+}
+
+fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = BrandPatch {
+        name: members.patch("name", as_parsed)?,
+        logo_url: members.patch("logo_url", as_parsed)?,
+        colour: members.patch("colour", as_parsed)?,
     };
     members.finish()?;
     Ok(patch)
@@ -368,7 +453,8 @@ fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> 
         } else if products.iter().all(|product| product.requires_operator()) {
             Ok(products)
         } else {
-            Err(JsonError::new(pointer, "`eligibility` does not contact operators and needs no allowed network"))
+            let problem = "`eligibility` and `verification` do not contact operators and need no allowed network";
+            Err(JsonError::new(pointer, problem))
         }
     })?;
     members.finish()?;

@@ -211,7 +211,10 @@ fn problem_code(failure: RedirectFailure, step: RedirectStep) -> Option<ProblemC
             | ErrorCode::MnoResponseError
             | ErrorCode::MnoServerError
             | ErrorCode::MnoNoDataAvailable
-            | ErrorCode::CodeAttemptsExceeded => None,
+            | ErrorCode::CodeAttemptsExceeded
+            | ErrorCode::MethodsExhausted
+            | ErrorCode::GivenUp
+            | ErrorCode::TooManyRequests => None,
         },
         (RedirectFailure::Failed(_), RedirectStep::Return) => None,
     }
@@ -242,6 +245,9 @@ fn describe_failure(failure: RedirectFailure, may_use_reverse_sms: bool) -> Stri
             ErrorCode::MnoServerError => "the operator returned an error or rejected our request",
             ErrorCode::MnoNoDataAvailable => "the operator has no data or may not disclose it",
             ErrorCode::CodeAttemptsExceeded => "too many wrong codes",
+            ErrorCode::MethodsExhausted => "no method is left",
+            ErrorCode::GivenUp => "this step was given up",
+            ErrorCode::TooManyRequests => "too many checks of this number",
         },
     };
     format!("{what}{}", if may_use_reverse_sms { FALLBACK_HINT } else { "" })

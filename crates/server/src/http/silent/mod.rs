@@ -41,8 +41,10 @@ use super::{
     request_context::RequestContext,
     response::{PageBody, json_response},
     routes::{Routes, get, post},
+    verification_page,
 };
-use device_response::{RedirectStep, ResponseFormat, head_response, redirect};
+pub use device_response::redirect;
+use device_response::{RedirectStep, ResponseFormat, head_response};
 
 /// A product that verifies the device by redirects.
 trait SilentProduct: RequiredScope {
@@ -291,6 +293,9 @@ async fn finish_redirect(
     let &RequestContext { peer, client_ip: address, .. } = context;
     let returned = DeviceReturn { connector, state, peer, address, query, headers };
     let end = app.engine.silent.handle_authorization_response(returned).await?;
+    if let Some(verification) = end.verification.as_ref().filter(|verification| verification.began_at_page) {
+        return verification_page::finish_at_page(app, &end, verification).await;
+    }
     format.render_outcome(&end, RedirectStep::Return)
 }
 

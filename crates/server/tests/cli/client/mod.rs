@@ -6,6 +6,7 @@ mod login;
 mod management;
 mod selftest;
 mod trigger;
+mod verification;
 mod watch;
 
 use std::{

@@ -243,7 +243,8 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
         world.manage(Request::patch(&phone.project.path).json(&json!({"disabled": disabled}))).await.assert(200);
     };
     disable(true).await;
-    let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap"];
+    // The last one: its steps are checks of other products.
+    let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "verification"];
     for product in products {
         let response = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;
         let refused = response.assert(400).text();
@@ -259,6 +260,7 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
         let token = world.token(&phone.project.client_id, &phone.project.client_secret, product).await;
         let path = match product {
             "sim_swap" => "/v1/sim-swap-checks".to_owned(),
+            "verification" => "/v1/verifications".to_owned(),
             other => format!("/v1/number-verification/{}-checks", other.replace('_', "-")),
         };
         let list = world.send(Request::get(&path).bearer(&token)).await.assert(200).json();
@@ -268,3 +270,37 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
 }
 
 on_both_stores!(sim_swaps_reach_all_nodes, disabled_project_creates_no_checks_and_explains_no_eligibility);
+
+/// The phone shows the hosted page and sends the SMS that it asks for.
+#[tokio::test]
+async fn verification_is_walked_on_the_hosted_page() {
+    let world = World::sqlite().await;
+    let mut phone = Phone::of(&world).await;
+    let page = phone.create("verification", EVEN).await;
+    let source = page.split("<iframe").nth(1).and_then(|tag| tag.split("src=\"").nth(1)).expect("a frame");
+    let source = source.split('"').next().unwrap();
+    assert!(source.starts_with("/v/") && source.ends_with("?sim=%2B990123456700"), "{source}");
+    let id = value(&page, "check");
+    let sms = [("check", &*id), ("sim", EVEN)];
+    let early = phone.submit_form("/page-sms", &sms).await.assert(400).text();
+    assert!(early.contains("The page does not ask for an SMS."), "{early}");
+
+    let token = world.token(&phone.project.client_id, &phone.project.client_secret, "verification").await;
+    let next = Request::post(&format!("/v1/verifications/{id}/next")).bearer(&token);
+    world.send(next).await.assert(200);
+    let sent = phone.submit_form("/page-sms", &sms).await.assert(303);
+    let verification = location(&sent).to_owned();
+    assert!(verification.ends_with(&format!("/checks/verification/{id}")), "{verification}");
+
+    let shown = phone.browser.get(&verification).await.assert(200);
+    assert_well_formed(&verification, &shown);
+    let shown = shown.text();
+    for expected in ["match by Reverse SMS", "given_up", "Secure SNA, Reverse SMS", "/v1/verifications/"] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    let project = phone.page.trim_end_matches("/handset");
+    let step = shown.split("href=\"").find(|link| link.starts_with(&format!("{project}/checks/reverse_sms/")));
+    let step = step.expect("a link to the step").split('"').next().unwrap().to_owned();
+    let check = phone.browser.get(&step).await.assert(200).text();
+    assert!(check.contains(&format!("href=\"{verification}\"")), "{check}");
+}

@@ -31,16 +31,16 @@ fn path_of(world: &World, project: &TestProject) -> String {
 }
 
 /// Minimal client of server-sent events.
-struct Events {
+pub struct Events {
     stream: TcpStream,
-    status: u16,
+    pub status: u16,
     buffer: String,
     /// Bytes that may end within a character.
     unread: Vec<u8>,
 }
 
 impl Events {
-    async fn open(browser: &Browser, path: &str) -> Self {
+    pub async fn open(browser: &Browser, path: &str) -> Self {
         let cookies: Vec<_> = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = Request::get(path)
             .header("Accept", "text/event-stream")
@@ -79,7 +79,7 @@ impl Events {
     }
 
     /// The next event and its data. One chunk is one event or heartbeat.
-    async fn next(&mut self) -> Option<(String, String)> {
+    pub async fn next(&mut self) -> Option<(String, String)> {
         let size = self.until("\r\n").await?;
         let size = usize::from_str_radix(&size, 16).unwrap();
         while self.buffer.len() < size + 2 {
@@ -112,7 +112,7 @@ impl Events {
     }
 
     /// The next event, which must have this name. Skips heartbeats.
-    async fn expect(&mut self, name: &str) -> String {
+    pub async fn expect(&mut self, name: &str) -> String {
         loop {
             let (found, data) = self.next().await.unwrap_or_else(|| panic!("the stream ended before {name}"));
             if found == name {

@@ -6,7 +6,7 @@ pub mod browser;
 mod checks;
 mod deployment;
 mod handset;
-mod live;
+pub mod live;
 mod overview;
 mod pages;
 mod projects;

@@ -9,7 +9,7 @@ use super::browser::Browser;
 use crate::{client::HttpResponse, world::World};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Checks headers and markup that every page must have.
 pub fn assert_well_formed(path: &str, response: &HttpResponse) {

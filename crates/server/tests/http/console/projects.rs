@@ -38,6 +38,11 @@ async fn developers_create_and_change_projects(world: World) {
         ("ttl", "120"),
         ("auto_reply", "on"),
         ("discovery_redirect_url", "https://example.com/done"),
+        ("verification_methods", "reverse_sms secure_sna"),
+        ("fall_back_on_mismatch", "on"),
+        ("verification_ttl", "900"),
+        ("brand_name", "Shop"),
+        ("brand_colour", "#0B6E4F"),
     ];
     world.advance(SignedDuration::from_secs(1));
     let saved = browser.submit(&settings, &settings, &fields).await.assert(200);
@@ -46,11 +51,23 @@ async fn developers_create_and_change_projects(world: World) {
     assert_eq!((&project["name"], &project["products"]), (&json!("Store"), &json!(["reverse_sms"])));
     assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120);
     assert_eq!(project["configuration"]["discovery"]["redirect_url"], "https://example.com/done");
+    let verification = json!({
+        "methods": ["reverse_sms", "secure_sna"],
+        "fall_back_on_mismatch": true,
+        "ttl": 900,
+        "brand": {"name": "Shop", "colour": "#0b6e4f"},
+    });
+    assert_eq!(project["configuration"]["verification"], verification);
+    assert!(saved.text().contains("value=\"reverse_sms secure_sna\" selected"), "{}", saved.text());
 
     for (name, value, why) in [
         ("ttl", "5", "60 to 900"),
         ("ttl", "x", "60 to 900"),
         ("reverse_sms_callback_url", "ftp://example.com", "reverse_sms/callback_url"),
+        ("verification_methods", "sim_swap", "Unknown method"),
+        ("verification_ttl", "5", "60 to 3600"),
+        ("brand_logo_url", "http://example.com/logo.svg", "https"),
+        ("brand_colour", "red", "six hexadecimal digits"),
     ] {
         let response = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
         assert!(response.text().contains(why), "{}", response.text());

@@ -1,0 +1,321 @@
+//! Verifications: one request that verifies a number by the best method and falls back by itself.
+//!
+//! A verification is a check whose steps are ordinary checks of other products. [`Progress`] is the state machine over
+//! its steps. It has at most one open step, and what follows a step depends only on how the step ended: every end
+//! without a verdict leads to the next method or ends the verification.
+
+mod settings;
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+
+use crate::{
+    lifecycle::{AlreadyConcluded, Check, CheckId, CheckOutcome, CheckStatus, Concluded, ErrorCode, Verdict},
+    product::Product,
+    search::{Field, FieldKind},
+    sim_swap::SimSwapPeriod,
+};
+
+pub use settings::{
+    Brand, BrandName, Colour, InvalidBrandName, InvalidColour, InvalidLogoUrl, InvalidVerificationTtl, LogoUrl,
+    VerificationSettings, VerificationTtl,
+};
+
+/// A way to verify a number, each by a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    SecureSna,
+    ReverseSms,
+}
+
+impl Method {
+    /// In the default order: the method that needs no action of the end-user first.
+    pub const ALL: [Method; 2] = [Method::SecureSna, Method::ReverseSms];
+    /// Values of search filters.
+    pub const NAMES: [&'static str; 2] = ["secure_sna", "reverse_sms"];
+
+    pub fn as_str(self) -> &'static str {
+        self.product().as_str()
+    }
+
+    /// The product of its checks.
+    pub fn product(self) -> Product {
+        match self {
+            Method::SecureSna => Product::SecureSna,
+            Method::ReverseSms => Product::ReverseSms,
+        }
+    }
+
+    /// The method whose checks are of a product.
+    pub fn of_product(product: Product) -> Option<Method> {
+        Method::ALL.into_iter().find(|method| method.product() == product)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown method; use `secure_sna` or `reverse_sms`")]
+pub struct InvalidMethod;
+
+impl FromStr for Method {
+    type Err = InvalidMethod;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMethod> {
+        Method::ALL.into_iter().find(|method| method.as_str() == text).ok_or(InvalidMethod)
+    }
+}
+
+/// The methods of a verification, in order: those that the request wants, otherwise those of the project's
+/// configuration, otherwise all. Repeated and ineligible methods are left out.
+pub fn select_methods(
+    wanted: Option<&[Method]>,
+    configured: Option<&[Method]>,
+    is_eligible: impl Fn(Method) -> bool,
+) -> Vec<Method> {
+    let mut selected = Vec::new();
+    for &method in wanted.or(configured).unwrap_or(&Method::ALL) {
+        if !selected.contains(&method) && is_eligible(method) {
+            selected.push(method);
+        }
+    }
+    selected
+}
+
+/// The verdict of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationVerdict {
+    pub matched: bool,
+    /// The method that gave the verdict.
+    pub method: Method,
+    /// `None`: not requested, or the operator could not answer.
+    pub no_sim_change: Option<bool>,
+}
+
+impl Verdict for VerificationVerdict {
+    fn matched(&self) -> Option<bool> {
+        Some(self.matched)
+    }
+
+    fn verification(&self) -> Option<VerificationVerdict> {
+        Some(*self)
+    }
+}
+
+pub type VerificationCheck = Check<VerificationVerdict>;
+
+impl Check<VerificationVerdict> {
+    /// Concludes the verification. Its steps decide what the deadline means: a match whose SIM Swap question was not
+    /// answered in time is still a match.
+    pub fn conclude_with_outcome(
+        self,
+        outcome: CheckOutcome<VerificationVerdict>,
+        at: Timestamp,
+    ) -> Result<Concluded<VerificationVerdict>, AlreadyConcluded> {
+        match outcome {
+            CheckOutcome::Expired => self.expire(),
+            CheckOutcome::Completed(_) | CheckOutcome::Error(_) => self.conclude(outcome, at),
+        }
+    }
+}
+
+/// Fields that lists of verifications can be filtered by.
+pub static SEARCH_FIELDS: [Field; 8] = [
+    Field { name: "status", kind: FieldKind::Keyword(&CheckStatus::NAMES) },
+    Field { name: "verified", kind: FieldKind::Boolean },
+    Field { name: "method", kind: FieldKind::Keyword(&Method::NAMES) },
+    Field { name: "network_id", kind: FieldKind::Text },
+    Field { name: "error_code", kind: FieldKind::Text },
+    Field { name: "reference_id", kind: FieldKind::Text },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
+];
+
+/// One step of a verification: a check of a method, or the SIM Swap check at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub product: Product,
+    /// `None`: the check could not be created.
+    pub check: Option<CheckId>,
+    pub state: StepState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepState {
+    Open,
+    Completed {
+        /// For SIM Swap: whether the SIM is unchanged.
+        matched: bool,
+    },
+    Expired,
+    Error(ErrorCode),
+}
+
+impl StepState {
+    /// An open step is reported as accepted: its own check says more.
+    pub fn status(self) -> CheckStatus {
+        match self {
+            StepState::Open => CheckStatus::Accepted,
+            StepState::Completed { .. } => CheckStatus::Completed,
+            StepState::Expired => CheckStatus::Expired,
+            StepState::Error(_) => CheckStatus::Error,
+        }
+    }
+
+    pub fn error_code(self) -> Option<ErrorCode> {
+        match self {
+            StepState::Error(code) => Some(code),
+            _ => None,
+        }
+    }
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEnd {
+    /// Whether the number matches; for SIM Swap, whether the SIM is unchanged.
+    Verdict(bool),
+    Expired,
+    Error(ErrorCode),
+}
+
+impl<V: Verdict> From<&CheckOutcome<V>> for StepEnd {
+    fn from(outcome: &CheckOutcome<V>) -> Self {
+        match outcome {
+            CheckOutcome::Completed(verdict) => {
+                verdict.matched().map_or(StepEnd::Error(ErrorCode::InternalError), StepEnd::Verdict)
+            }
+            CheckOutcome::Expired => StepEnd::Expired,
+            CheckOutcome::Error(code) => StepEnd::Error(*code),
+        }
+    }
+}
+
+/// What follows a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Creates a check of this method.
+    Start(Method),
+    /// Asks the operator about SIM changes within the period.
+    AskSimSwap(SimSwapPeriod),
+    End(CheckOutcome<VerificationVerdict>),
+}
+
+/// The steps of a verification so far, and what they depend on. It has no personal data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The selected methods, in order.
+    pub methods: Vec<Method>,
+    /// In order. Only the last may be open.
+    pub steps: Vec<Step>,
+    pub fall_back_on_mismatch: bool,
+    pub sim_swap_period: Option<SimSwapPeriod>,
+}
+
+impl Progress {
+    /// A verification without steps. Its first step is that of the first method.
+    pub fn new(methods: Vec<Method>, fall_back_on_mismatch: bool, sim_swap_period: Option<SimSwapPeriod>) -> Self {
+        Progress { methods, steps: vec![], fall_back_on_mismatch, sim_swap_period }
+    }
+
+    /// The open step and its check.
+    pub fn open_step(&self) -> Option<(Product, CheckId)> {
+        let step = self.steps.last().filter(|step| step.state == StepState::Open)?;
+        Some((step.product, step.check?))
+    }
+
+    /// The methods that were not tried yet, in order.
+    pub fn remaining_methods(&self) -> impl Iterator<Item = Method> {
+        let is_tried = |method: &Method| self.steps.iter().any(|step| step.product == method.product());
+        self.methods.iter().copied().filter(move |method| !is_tried(method))
+    }
+
+    /// Adds a step whose check is open. Fails if another step is open.
+    pub fn begin_step(mut self, product: Product, check: CheckId) -> Result<Self, AlreadyConcluded> {
+        if self.open_step().is_some() {
+            return Err(AlreadyConcluded);
+        }
+        self.steps.push(Step { product, check: Some(check), state: StepState::Open });
+        Ok(self)
+    }
+
+    /// Ends the open step. Past its ttl a verification starts no step any more: it expires, unless the step has a
+    /// verdict.
+    pub fn end_step(mut self, end: StepEnd, is_past_ttl: bool) -> Result<(Self, Move), AlreadyConcluded> {
+        let Some(step) = self.steps.last_mut().filter(|step| step.state == StepState::Open) else {
+            return Err(AlreadyConcluded);
+        };
+        step.state = match end {
+            StepEnd::Verdict(matched) => StepState::Completed { matched },
+            StepEnd::Expired => StepState::Expired,
+            StepEnd::Error(code) => StepState::Error(code),
+        };
+        let next = self.next_move(is_past_ttl);
+        Ok((self, next))
+    }
+
+    /// Records that the check of a method could not be created.
+    #[must_use]
+    pub fn skip_method(mut self, method: Method, code: ErrorCode, is_past_ttl: bool) -> (Self, Move) {
+        self.steps.push(Step { product: method.product(), check: None, state: StepState::Error(code) });
+        let next = self.next_move(is_past_ttl);
+        (self, next)
+    }
+
+    /// What follows the last step, which has ended.
+    fn next_move(&self, is_past_ttl: bool) -> Move {
+        let Some(last) = self.steps.last() else { return self.next_method(is_past_ttl) };
+        match (Method::of_product(last.product), last.state) {
+            (Some(method), StepState::Completed { matched: true }) => match self.sim_swap_period {
+                Some(period) => Move::AskSimSwap(period),
+                None => completed(true, method, None),
+            },
+            (Some(method), StepState::Completed { matched: false }) => {
+                let may_fall_back = self.fall_back_on_mismatch && method == Method::SecureSna && !is_past_ttl;
+                match self.remaining_methods().next().filter(|_| may_fall_back) {
+                    Some(next) => Move::Start(next),
+                    None => completed(false, method, None),
+                }
+            }
+            (Some(_), _) => self.next_method(is_past_ttl),
+            // The SIM Swap step.
+            (None, state) => match self.matching_method() {
+                Some(method) => completed(true, method, unchanged_sim(state)),
+                None => Move::End(CheckOutcome::Error(ErrorCode::InternalError)),
+            },
+        }
+    }
+
+    fn next_method(&self, is_past_ttl: bool) -> Move {
+        match self.remaining_methods().next() {
+            _ if is_past_ttl => Move::End(CheckOutcome::Expired),
+            Some(method) => Move::Start(method),
+            None => Move::End(CheckOutcome::Error(ErrorCode::MethodsExhausted)),
+        }
+    }
+
+    /// The method whose match the SIM Swap step follows.
+    fn matching_method(&self) -> Option<Method> {
+        let is_match = |step: &&Step| step.state == StepState::Completed { matched: true };
+        self.steps.iter().filter(is_match).find_map(|step| Method::of_product(step.product))
+    }
+}
+
+fn completed(matched: bool, method: Method, no_sim_change: Option<bool>) -> Move {
+    Move::End(CheckOutcome::Completed(VerificationVerdict { matched, method, no_sim_change }))
+}
+
+fn unchanged_sim(state: StepState) -> Option<bool> {
+    match state {
+        StepState::Completed { matched } => Some(matched),
+        StepState::Open | StepState::Expired | StepState::Error(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Settings of verifications in a project.
+
+use std::{fmt, str::FromStr};
+
+use super::Method;
+use crate::{
+    tenancy::{InvalidName, Name},
+    web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerificationSettings {
+    /// In order. `None`: all, silent methods first.
+    pub methods: Option<Vec<Method>>,
+    /// Whether a mismatch of Secure SNA leads to the next method instead of ending the verification.
+    pub fall_back_on_mismatch: bool,
+    /// Default for verifications without a callback URL.
+    pub callback_url: Option<CallbackUrl>,
+    /// Default for verifications without a redirect URL.
+    pub redirect_url: Option<RedirectUrl>,
+    pub ttl: Option<VerificationTtl>,
+    pub brand: Brand,
+}
+
+/// How the hosted page presents the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brand {
+    /// `None`: the project's name.
+    pub name: Option<BrandName>,
+    pub logo_url: Option<LogoUrl>,
+    pub colour: Option<Colour>,
+}
+
+/// Lifetime of a verification, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationTtl(u16);
+
+impl VerificationTtl {
+    pub const DEFAULT: VerificationTtl = VerificationTtl(600);
+    const ALLOWED: std::ops::RangeInclusive<u16> = 60..=3_600;
+
+    pub fn seconds(self) -> u16 {
+        self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ttl of a verification is 60 to 3600 seconds")]
+pub struct InvalidVerificationTtl;
+
+impl TryFrom<i64> for VerificationTtl {
+    type Error = InvalidVerificationTtl;
+
+    fn try_from(seconds: i64) -> Result<Self, InvalidVerificationTtl> {
+        let seconds = u16::try_from(seconds).ok().filter(|seconds| Self::ALLOWED.contains(seconds));
+        seconds.map(VerificationTtl).ok_or(InvalidVerificationTtl)
+    }
+}
+
+/// Name on the hosted page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrandName(Name);
+
+impl BrandName {
+    pub const MAX_CHARS: usize = 60;
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl fmt::Display for BrandName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidBrandName {
+    #[error("the name of a brand has at most {} characters", BrandName::MAX_CHARS)]
+    TooLong,
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+}
+
+impl FromStr for BrandName {
+    type Err = InvalidBrandName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBrandName> {
+        if text.chars().nth(Self::MAX_CHARS).is_some() {
+            Err(InvalidBrandName::TooLong)
+        } else {
+            Ok(Self(text.parse()?))
+        }
+    }
+}
+
+/// Logo on the hosted page, which the end-user's browser loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogoUrl(RedirectUrl);
+
+impl LogoUrl {
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct InvalidLogoUrl(#[from] UrlError);
+
+impl FromStr for LogoUrl {
+    type Err = InvalidLogoUrl;
+
+    /// Always `https`: the page is, and browsers block images by plain HTTP in it.
+    fn from_str(text: &str) -> Result<Self, InvalidLogoUrl> {
+        Ok(LogoUrl(RedirectUrl::parse(text, &UrlPolicy::default())?))
+    }
+}
+
+/// Accent colour of the hosted page: `#` and six hexadecimal digits, stored in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Colour(String);
+
+impl Colour {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a colour is `#` and six hexadecimal digits, such as `#1a73e8`")]
+pub struct InvalidColour;
+
+impl FromStr for Colour {
+    type Err = InvalidColour;
+
+    fn from_str(text: &str) -> Result<Self, InvalidColour> {
+        let digits = text.strip_prefix('#').ok_or(InvalidColour)?;
+        let is_valid = digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_valid { Ok(Colour(text.to_ascii_lowercase())) } else { Err(InvalidColour) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttl_is_one_minute_to_one_hour() {
+        for (seconds, is_valid) in [(59, false), (60, true), (3_600, true), (3_601, false), (-1, false)] {
+            assert_eq!(VerificationTtl::try_from(seconds).is_ok(), is_valid, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn brand_is_validated() {
+        for (name, is_valid) in [("Shop", true), (&*"é".repeat(60), true), (&*"é".repeat(61), false), (" ", false)] {
+            assert_eq!(name.parse::<BrandName>().is_ok(), is_valid, "{name}");
+        }
+        for (url, is_valid) in [("https://example.com/logo.svg", true), ("http://example.com/logo.svg", false)] {
+            assert_eq!(url.parse::<LogoUrl>().is_ok(), is_valid, "{url}");
+        }
+        for (colour, is_valid) in
+            [("#1A73e8", true), ("1a73e8", false), ("#1a73e", false), ("#1a73eg", false), ("#ü3e83", false)]
+        {
+            assert_eq!(colour.parse::<Colour>().is_ok(), is_valid, "{colour}");
+        }
+        assert_eq!("#1A73E8".parse::<Colour>().map(|colour| colour.as_str().to_owned()), Ok("#1a73e8".to_owned()));
+    }
+}

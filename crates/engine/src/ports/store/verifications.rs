@@ -1,0 +1,99 @@
+//! Verifications: checks whose steps are checks of other products.
+//!
+//! A verification is stored as a check with a row beside it, which names the check of the current step. Every move is
+//! one conditional write: it names the step that it ends, and writes nothing if another request has ended it before.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, Sealed},
+    verification::Progress,
+};
+
+use super::{NewCallback, NewCheck, StoreError};
+
+/// A new verification, stored in the transaction of its first step.
+#[derive(Clone, Debug)]
+pub struct NewVerification {
+    pub check: AnyCheck,
+    /// With the open first step.
+    pub progress: Progress,
+    /// Sealed input of its steps, such as the number.
+    pub input: Sealed,
+}
+
+/// A stored verification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerificationRecord {
+    pub check: AnyCheck,
+    /// The check of the current step, or of the last one. The check of a SIM Swap step is stored at its end.
+    pub step: CheckId,
+    pub progress: Progress,
+    /// `None` after the end.
+    pub input: Option<Sealed>,
+    /// When the completion code was redeemed.
+    pub code_redeemed_at: Option<Timestamp>,
+}
+
+/// The end of a step, and what follows it.
+#[derive(Clone, Debug)]
+pub struct Advance {
+    pub verification: CheckId,
+    /// The step that ends. If it is not the current one, nothing is written.
+    pub from: CheckId,
+    pub ended: EndedStep,
+    /// The progress afterwards.
+    pub progress: Progress,
+    pub to: AdvanceTo,
+    pub at: Timestamp,
+}
+
+/// What is stored about the step that ends.
+#[derive(Clone, Debug)]
+pub enum EndedStep {
+    /// The conclusion of its check.
+    Concluded(CheckConclusion),
+    /// The SIM Swap check, which is stored already concluded.
+    Created(Box<Concluded<AnyVerdict>>),
+    /// A SIM Swap step without a result has no check.
+    Unanswered,
+}
+
+#[derive(Clone, Debug)]
+pub enum AdvanceTo {
+    /// The next check. The verification becomes pending.
+    Step(Box<NewCheck>),
+    /// A SIM Swap step. The verification becomes pending, with a new deadline.
+    SimSwap { check: CheckId, deadline: Timestamp },
+    /// Erases the input.
+    End { conclusion: CheckConclusion, callback: Option<NewCallback> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvanceOutcome {
+    Advanced {
+        /// Whether the step was pending before its end.
+        step_was_pending: bool,
+        /// Whether the verification was pending before.
+        was_pending: bool,
+    },
+    /// Another request or node has ended the step, and nothing was written.
+    Lost,
+    /// The number limit of the next check is reached, and nothing was written.
+    TooManyChecks,
+}
+
+#[async_trait]
+pub trait VerificationStore: Send + Sync {
+    /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
+    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
+
+    /// The progress of several verifications, in any order.
+    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError>;
+
+    /// Ends the current step, and starts the next one or concludes the verification, in one transaction.
+    async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;
+
+    /// Records that the completion code was redeemed. `false`: it already was.
+    async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError>;
+}

@@ -1,0 +1,461 @@
+//! Moving from one step of a verification to the next.
+//!
+//! Whatever ends a step (an SMS, a device, a redeemed code, the deadline, giving up) comes through
+//! [`Checks::conclude_via_connector`] to [`Checks::conclude_step`], and from there to one conditional write. A step that
+//! is ended twice, by two tabs, devices or nodes, therefore leads on once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::{
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, CheckOutcome, CheckStatus, Concluded, ErrorCode,
+        Lifecycle, OpenState, Sealed,
+    },
+    network::NetworkId,
+    phone::Msisdn,
+    product::Product,
+    reverse_sms::{ReverseSmsCheck, SmsOrigin},
+    silent::CHECK_TTL_SECONDS,
+    sim_swap::{SimHistory, SimSwapPeriod},
+    tenancy::{Mode, ProjectId, Ttl},
+    verification::{Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use super::input::VerificationInput;
+use crate::{
+    activity::ActivityRecorder,
+    callback::{payload, sealing},
+    checks::{Checks, CreateError, downcast},
+    context::missing_seal_key,
+    operator_access::SimSwapRoute,
+    ports::{
+        Advance, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation, LeasedCallback,
+        NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup, VerificationRecord,
+    },
+    silent::secrets::{SilentCheckInput, open_redirect_url, seal_input, seal_redirect_url},
+};
+
+/// Limit for the operator's response to the SIM Swap question.
+const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which another node ends a verification whose SIM Swap question was lost with its node.
+const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(15);
+
+/// The SIM Swap questions that this node is asking. Receivers are notified at the end.
+#[derive(Debug, Default)]
+pub(crate) struct SimSwapQuestions(Mutex<HashMap<CheckId, watch::Receiver<()>>>);
+
+impl SimSwapQuestions {
+    fn insert(&self, verification: CheckId, done: watch::Receiver<()>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(verification, done);
+    }
+
+    fn remove(&self, verification: CheckId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&verification);
+    }
+
+    /// Waits for the answer to a question that this node asks.
+    pub(crate) async fn wait(&self, verification: CheckId) {
+        let done = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&verification).cloned();
+        if let Some(mut done) = done {
+            // An error means that the question has ended.
+            let _ = done.changed().await;
+        }
+    }
+}
+
+/// The check of a step, to be stored.
+pub(super) struct NewStep {
+    pub new: NewCheck,
+    /// For the cache of pending codes.
+    pub code: Option<CodeHash>,
+}
+
+/// A SIM Swap question to ask.
+struct SimSwapQuestion {
+    verification: CheckId,
+    step: CheckId,
+    project: ProjectId,
+    mode: Mode,
+    number: Msisdn,
+    period: SimSwapPeriod,
+    asked_at: Timestamp,
+}
+
+/// A step that ends, before what follows is known.
+struct StepEnding<'a> {
+    record: &'a VerificationRecord,
+    ended: EndedStep,
+    progress: Progress,
+    at: Timestamp,
+}
+
+impl StepEnding<'_> {
+    fn into_advance(self, to: AdvanceTo) -> Advance {
+        let StepEnding { record, ended, progress, at } = self;
+        Advance { verification: record.check.id, from: record.step, ended, progress, to, at }
+    }
+}
+
+/// A move that was stored.
+struct Advanced {
+    step_was_pending: bool,
+}
+
+impl Checks {
+    /// Ends a step of a verification and moves on.
+    pub(crate) async fn conclude_step(
+        &self,
+        concluded: Concluded<AnyVerdict>,
+        verification: CheckId,
+        connector: Option<Arc<str>>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        let Some(record) = self.verifications.verification(verification).await? else {
+            return Ok(ConcludeOutcome::AlreadyConcluded);
+        };
+        let step = concluded.check();
+        let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(ConcludeOutcome::AlreadyConcluded) };
+        if record.step != step.id {
+            return Ok(ConcludeOutcome::AlreadyConcluded);
+        }
+        let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).via_connector(connector));
+        let Some(advanced) = self.end_step(&record, StepEnd::from(outcome), ended).await? else {
+            return Ok(ConcludeOutcome::AlreadyConcluded);
+        };
+        self.activity.record_concluded(step);
+        Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
+    }
+
+    /// Ends a verification whose deadline has passed, with its current step.
+    pub(crate) async fn expire_verification(&self, id: CheckId) -> Result<(), StoreError> {
+        let Some(record) = self.verifications.verification(id).await? else { return Ok(()) };
+        match record.progress.open_step() {
+            Some((Product::SimSwap, _)) => {
+                // The node that asked the operator has died.
+                let end = StepEnd::Error(ErrorCode::InternalError);
+                self.end_step(&record, end, EndedStep::Unanswered).await.map(drop)
+            }
+            Some((product, step)) => match self.store.find_check(record.check.project, product, step).await? {
+                TenantLookup::Found(step) => match step.expire() {
+                    Ok(concluded) => self.conclude_step(concluded, id, None).await.map(drop),
+                    Err(_) => Ok(()),
+                },
+                TenantLookup::OtherTenant | TenantLookup::NotFound => Err(StoreError::CorruptRow {
+                    table: "verifications",
+                    row: id.to_string(),
+                    problem: "the check of the current step does not exist".to_owned(),
+                }),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// `None`: another request or node was first.
+    async fn end_step(
+        &self,
+        record: &VerificationRecord,
+        end: StepEnd,
+        ended: EndedStep,
+    ) -> Result<Option<Advanced>, StoreError> {
+        let now = self.context.now();
+        let is_past_ttl = record.check.expires_at <= now;
+        let Ok((mut progress, mut next)) = record.progress.clone().end_step(end, is_past_ttl) else {
+            return Ok(None);
+        };
+        loop {
+            let ending = StepEnding { record, ended: ended.clone(), progress: progress.clone(), at: now };
+            let method = match next {
+                Move::Start(method) => method,
+                Move::AskSimSwap(period) => return self.ask_sim_swap(ending, period).await,
+                Move::End(outcome) => return self.end_verification(ending, outcome).await,
+            };
+            let code = match self.start_step(ending, method).await {
+                Ok(StartOutcome::Started(advanced)) => return Ok(Some(advanced)),
+                Ok(StartOutcome::Lost) => return Ok(None),
+                Ok(StartOutcome::TooManyChecks) => ErrorCode::TooManyRequests,
+                Err(error @ StoreError::CorruptRow { .. }) => {
+                    tracing::error!(verification = %record.check.id, %error, "next step of a verification cannot begin");
+                    ErrorCode::InternalError
+                }
+                Err(error) => return Err(error),
+            };
+            (progress, next) = progress.skip_method(method, code, is_past_ttl);
+        }
+    }
+
+    async fn start_step(&self, mut ending: StepEnding<'_>, method: Method) -> Result<StartOutcome, StoreError> {
+        let verification: VerificationCheck = downcast(ending.record.check.clone())?;
+        let input = VerificationInput::open(&self.context, ending.record)?;
+        let NewStep { new, code } = self.build_step(&verification, &input, method, ending.at)?;
+        let check = new.check.clone();
+        ending.progress = begin_step(ending.progress, method.product(), check.id)?;
+        let advance = ending.into_advance(AdvanceTo::Step(Box::new(new)));
+        let (step_was_pending, was_pending) = match self.verifications.advance(advance).await? {
+            AdvanceOutcome::Advanced { step_was_pending, was_pending } => (step_was_pending, was_pending),
+            AdvanceOutcome::Lost => return Ok(StartOutcome::Lost),
+            AdvanceOutcome::TooManyChecks => return Ok(StartOutcome::TooManyChecks),
+        };
+        self.activity.record_created(ActivityRecorder::key_of(&check));
+        if !was_pending {
+            self.activity.record_seen(ActivityRecorder::key_of(&verification));
+        }
+        self.cache_step(check, code)?;
+        Ok(StartOutcome::Started(Advanced { step_was_pending }))
+    }
+
+    /// An SMS for a cached check needs no query.
+    pub(super) fn cache_step(&self, check: AnyCheck, code: Option<CodeHash>) -> Result<(), StoreError> {
+        if let Some(code) = code {
+            let check: ReverseSmsCheck = downcast(check)?;
+            self.pending_codes.insert(code, check);
+        }
+        Ok(())
+    }
+
+    async fn end_verification(
+        &self,
+        ending: StepEnding<'_>,
+        outcome: CheckOutcome<VerificationVerdict>,
+    ) -> Result<Option<Advanced>, StoreError> {
+        let verification: VerificationCheck = downcast(ending.record.check.clone())?;
+        let Ok(concluded) = verification.conclude_with_outcome(outcome, ending.at) else { return Ok(None) };
+        let callback = self.build_verification_callback(&concluded, &ending.progress)?;
+        let conclusion = CheckConclusion::from(&concluded);
+        let advance = ending.into_advance(AdvanceTo::End { conclusion, callback: callback.clone() });
+        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.verifications.advance(advance).await?
+        else {
+            return Ok(None);
+        };
+        self.activity.record_concluded(concluded.check());
+        if !was_pending && concluded.check().status() != CheckStatus::Expired {
+            self.activity.record_seen(ActivityRecorder::key_of(concluded.check()));
+        }
+        if let Some(NewCallback { url, body, due_at }) = callback {
+            let Check { id: check, project, product, mode, .. } = concluded.into_check();
+            let (failed_attempts, earlier_attempts) = (0, 0);
+            let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
+            self.courier.deliver(leased, due_at);
+        }
+        Ok(Some(Advanced { step_was_pending }))
+    }
+
+    fn build_verification_callback(
+        &self,
+        concluded: &Concluded<VerificationVerdict>,
+        progress: &Progress,
+    ) -> Result<Option<NewCallback>, StoreError> {
+        let check = concluded.check();
+        let Some(url) = check.callback_url.clone() else { return Ok(None) };
+        let now = self.context.now();
+        let body = payload::render_verification(concluded, progress);
+        let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &body);
+        let body = body.ok_or_else(missing_seal_key)?;
+        Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
+    }
+
+    /// The check of a method, in the bucket of its verification. Its deadline is not later than that of the
+    /// verification.
+    pub(super) fn build_step(
+        &self,
+        verification: &VerificationCheck,
+        input: &VerificationInput,
+        method: Method,
+        now: Timestamp,
+    ) -> Result<NewStep, StoreError> {
+        let missing = || StoreError::CorruptRow {
+            table: "verifications",
+            row: verification.id.to_string(),
+            problem: format!("the input of {method} is missing"),
+        };
+        let id = CheckId(self.context.new_uuid(now)).in_bucket(verification.id.bucket());
+        let (network, ttl, expectation, code) = match method {
+            Method::SecureSna => {
+                let silent = SilentCheckInput { number: Some(input.number.clone()), expected_address: input.device_ip };
+                let expectation = Expectation::Device { input: seal_input(&self.context, id, &silent)? };
+                (input.silent_network.clone().ok_or_else(missing)?, CHECK_TTL_SECONDS, expectation, None)
+            }
+            Method::ReverseSms => {
+                let sms = input.sms.as_ref().ok_or_else(missing)?;
+                let origin = match verification.mode {
+                    Mode::Live => SmsOrigin::Operator,
+                    Mode::Sandbox => SmsOrigin::Sandbox(verification.project),
+                };
+                let code = self.hash_code(origin, &sms.receiver, &sms.code)?;
+                let project = self.context.control_plane.project(verification.project);
+                let ttl = project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(Ttl::DEFAULT);
+                let expectation = Expectation::Sms { receiver: sms.receiver.clone(), code };
+                (sms.network.clone(), ttl.seconds(), expectation, Some(code))
+            }
+        };
+        let own_deadline = now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX);
+        let check = Check {
+            network: Some(network),
+            redirect_url: self.redirect_url_of_step(verification, method, id)?,
+            expires_at: own_deadline.min(verification.expires_at),
+            ..step_check(verification.project, verification.mode, method.product(), verification.id, id, now)
+        };
+        let check = Check { claimed: verification.claimed, reference: verification.reference.clone(), ..check };
+        let number_limit = self.operators.for_mode(verification.mode).number_limit();
+        let new = NewCheck { check, expectation, number_limit, idempotent_response: None, verification: None };
+        Ok(NewStep { new, code })
+    }
+
+    /// The redirects of the device end at the redirect URL of the verification.
+    fn redirect_url_of_step(
+        &self,
+        verification: &VerificationCheck,
+        method: Method,
+        step: CheckId,
+    ) -> Result<Option<Sealed>, StoreError> {
+        let Some(sealed) = verification.redirect_url.as_ref().filter(|_| method == Method::SecureSna) else {
+            return Ok(None);
+        };
+        let url = open_redirect_url(&self.context, verification.id, sealed);
+        url.map(|url| seal_redirect_url(&self.context, step, &url)).transpose()
+    }
+
+    async fn ask_sim_swap(
+        &self,
+        mut ending: StepEnding<'_>,
+        period: SimSwapPeriod,
+    ) -> Result<Option<Advanced>, StoreError> {
+        let verification: VerificationCheck = downcast(ending.record.check.clone())?;
+        let input = VerificationInput::open(&self.context, ending.record)?;
+        let asked_at = ending.at;
+        let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
+        ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
+        let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
+        let advance = ending.into_advance(AdvanceTo::SimSwap { check: step, deadline });
+        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.verifications.advance(advance).await?
+        else {
+            return Ok(None);
+        };
+        if !was_pending {
+            self.activity.record_seen(ActivityRecorder::key_of(&verification));
+        }
+        self.spawn_question(SimSwapQuestion {
+            verification: verification.id,
+            step,
+            project: verification.project,
+            mode: verification.mode,
+            number: input.number,
+            period,
+            asked_at,
+        });
+        Ok(Some(Advanced { step_was_pending }))
+    }
+
+    /// The caller does not wait for the operator: it may be the operator that delivers an SMS.
+    fn spawn_question(&self, question: SimSwapQuestion) {
+        let Some(checks) = self.itself.upgrade() else { return };
+        let (done, waiting) = watch::channel(());
+        let verification = question.verification;
+        self.sim_swap_questions.insert(verification, waiting);
+        self.tasks.spawn(async move {
+            if let Err(error) = checks.answer_question(question).await {
+                tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
+            }
+            checks.sim_swap_questions.remove(verification);
+            drop(done);
+        });
+    }
+
+    async fn answer_question(&self, question: SimSwapQuestion) -> Result<(), StoreError> {
+        let (network, history) = self.query_operator(&question).await;
+        let SimSwapQuestion { verification, step, project, mode, period, asked_at, .. } = question;
+        let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
+        let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
+        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
+        let Some(record) = self.verifications.verification(verification).await? else { return Ok(()) };
+        let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(()) };
+        if record.step != step {
+            return Ok(());
+        }
+        let end = StepEnd::from(outcome);
+        let check = concluded.check().clone();
+        let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
+        if self.end_step(&record, end, ended).await?.is_some() {
+            self.activity.record_created_and_concluded(&check);
+        }
+        Ok(())
+    }
+
+    async fn query_operator(&self, question: &SimSwapQuestion) -> (Option<NetworkId>, Result<SimHistory, ErrorCode>) {
+        let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
+        let Some(project) = self.context.control_plane.project(question.project) else {
+            return (None, Err(ErrorCode::InternalError));
+        };
+        let operators = self.operators.for_mode(question.mode);
+        let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
+            Ok(Ok(route)) => route,
+            Ok(Err(refusal)) => return (None, Err(sim_swap_error(&refusal))),
+            Err(_) => return (None, Err(ErrorCode::MnoTimeout)),
+        };
+        let SimSwapRoute { network, connector } = route;
+        let request = SimSwapRequest {
+            check: question.step,
+            project: question.project,
+            number: &question.number,
+            period: question.period,
+            now: question.asked_at,
+            deadline,
+        };
+        let history = timeout_at(deadline, connector.sim_history(request)).await;
+        (Some(network), history.unwrap_or(Err(ErrorCode::MnoTimeout)))
+    }
+}
+
+enum StartOutcome {
+    Started(Advanced),
+    Lost,
+    TooManyChecks,
+}
+
+fn sim_swap_error(refusal: &CreateError) -> ErrorCode {
+    match refusal {
+        CreateError::MnoNotSupported | CreateError::OnlyReverseSms | CreateError::NetworkNotAllowed => {
+            ErrorCode::MnoNotSupported
+        }
+        CreateError::LookupUnavailable => ErrorCode::MnoServerError,
+        _ => ErrorCode::InternalError,
+    }
+}
+
+fn begin_step(progress: Progress, product: Product, check: CheckId) -> Result<Progress, StoreError> {
+    progress.begin_step(product, check).map_err(|problem| StoreError::Refused(problem.to_string()))
+}
+
+/// An accepted check of a step, without what depends on its product.
+fn step_check<V>(
+    project: ProjectId,
+    mode: Mode,
+    product: Product,
+    verification: CheckId,
+    id: CheckId,
+    created_at: Timestamp,
+) -> Check<V> {
+    Check {
+        id,
+        project,
+        product,
+        mode,
+        verification: Some(verification),
+        network: None,
+        claimed: None,
+        reference: None,
+        callback_url: None,
+        redirect_url: None,
+        created_at,
+        // Must only be later than the conclusion, for a check that is stored concluded.
+        expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
+        state: Lifecycle::Open(OpenState::Accepted),
+    }
+}

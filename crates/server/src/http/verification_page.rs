@@ -1,0 +1,492 @@
+//! The hosted page of verifications: `/v/{token}`.
+//!
+//! `GET` and `HEAD` of the page change nothing, so link previews and repeated visits are safe. The silent check starts
+//! at `/v/{token}/silent`: by itself if the verification has a redirect URL, because its code then returns to the session
+//! at the company; otherwise only by a form of the page itself, because a link alone must not verify anybody who opens
+//! it. Paths contain the token and are never logged.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, Request, State},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    reverse_sms::Platform,
+    tenancy::{Mode, Name},
+    verification::{Brand, BrandName, LogoUrl},
+};
+use ringtrue_engine::{
+    rate_limit::{RateLimitClass, RateLimitState},
+    silent::{NextStep, RedirectError, RedirectOutcome, VerificationReturn},
+    verifications::{PageState, PageView},
+};
+use ringtrue_verification_page::{self as page, Language, Page, RenderedPage, SmsToSend, detect_platform};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval},
+};
+use url::form_urlencoded;
+
+use super::{
+    app::App,
+    body::read_form,
+    error_catalog::ProblemCode,
+    parameters::PathParameters,
+    problem::Problem,
+    request_context::{HandlerState, RequestContext},
+    routes::{Routes, get, post},
+    silent::redirect,
+};
+use crate::pages::HTML_CONTENT_TYPE;
+
+/// How often a stream of events reads the state.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// Reconnection delay of the browser in milliseconds.
+const RETRY_FIELD: &str = "retry: 2000\n";
+/// Streams end with the verification. This bounds those that cannot read its end.
+const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
+/// A stream costs a query each second.
+const MAX_STREAMS: usize = 500;
+/// Tabs and devices that follow one verification.
+const MAX_STREAMS_PER_VERIFICATION: usize = 4;
+const STREAM_RETRY_AFTER: u32 = 5;
+/// Longest value of a query parameter that links of the page carry on.
+const MAX_PARAMETER_BYTES: usize = 64;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Requests that browsers send before the user has decided to visit: `Sec-Purpose` and its predecessors.
+const PREFETCH_HEADERS: [HeaderName; 3] =
+    [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose"), HeaderName::from_static("x-moz")];
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The token must not reach other sites. `no-referrer` would also hide the origin of our own forms from us.
+const REFERRER_POLICY: HeaderValue = HeaderValue::from_static("same-origin");
+
+/// Not part of the API: the OpenAPI document does not contain these routes.
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/v/{token}", show)
+        .route("/v/{token}/silent", get(continue_silent).completes_after_disconnect())
+        .route("/v/{token}/silent", post(start_silent).completes_after_disconnect())
+        .route("/v/{token}/next", post(give_up).completes_after_disconnect())
+        .get("/v/{token}/events", events)
+}
+
+/// `GET /v/{token}`
+async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let shown = async {
+        let view = visitor.view(&app).await?;
+        Ok(visitor.render_view(&view))
+    };
+    visitor.respond(shown.await)
+}
+
+/// `GET /v/{token}/silent`
+async fn continue_silent(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let continued = async {
+        let view = visitor.view(&app).await?;
+        if !view.has_redirect_url || !is_waiting_for_device(&view) || visitor.only_looks_ahead {
+            return visitor.redirect_to_page();
+        }
+        match visitor.begin_silent(&app, &view).await? {
+            NextStep::Redirect(location) => redirect(&location),
+            // It has failed, and the page shows what follows.
+            NextStep::Finish(_) => visitor.redirect_to_page(),
+        }
+    };
+    visitor.respond(continued.await)
+}
+
+/// `POST /v/{token}/silent`
+async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
+    let started = async {
+        require_same_origin(&app, &headers)?;
+        let view = visitor.view(&app).await?;
+        if !is_waiting_for_device(&view) {
+            return visitor.redirect_to_page();
+        }
+        match visitor.begin_silent(&app, &view).await? {
+            NextStep::Redirect(location) => {
+                Ok(visitor.render(Some(&view), page::State::Leaving { location: &location }))
+            }
+            NextStep::Finish(_) => visitor.redirect_to_page(),
+        }
+    };
+    visitor.respond(started.await)
+}
+
+/// `POST /v/{token}/next`
+///
+/// Gives up the step that the page showed. A form that is submitted twice gives up one step.
+async fn give_up(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
+    let given_up = async {
+        let (parts, body) = request.into_parts();
+        require_same_origin(&app, &parts.headers)?;
+        let form = read_form(&app, &parts.headers, body).await?;
+        let method = form_urlencoded::parse(&form).find_map(|(name, value)| (name == "method").then_some(value));
+        let method = method.and_then(|method| method.parse().ok());
+        let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
+        visitor.view(&app).await?;
+        app.engine.verifications.page_give_up(&visitor.token, method).await?;
+        visitor.redirect_to_page()
+    };
+    visitor.respond(given_up.await)
+}
+
+/// `GET /v/{token}/events`
+///
+/// Sends the name of the state whenever it changes, and ends with the verification.
+async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let opened = async {
+        let view = visitor.view(&app).await?;
+        let permit = app.page_streams.open(view.verification).ok_or_else(|| {
+            Problem::too_many_requests("too many event streams follow verifications", STREAM_RETRY_AFTER)
+        })?;
+        let mut polls = interval(POLL_INTERVAL);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let stream = EventStream {
+            polls,
+            // Idle connections are closed after `idle_timeout`.
+            heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
+            wrote_at: Instant::now(),
+            ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
+            token: visitor.token.clone(),
+            last_state: None,
+            is_over: false,
+            app: app.clone(),
+            _permit: permit,
+        };
+        let events = stream::unfold(stream, async |mut stream| {
+            let event = stream.next().await?;
+            Some((Ok::<_, Infallible>(Bytes::from(event)), stream))
+        });
+        let mut response = Response::new(Body::from_stream(events));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // Buffering proxies would delay the events.
+        headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        Ok(response)
+    };
+    visitor.respond(opened.await)
+}
+
+/// Response to a device that comes back from its operator to the page at which its redirects began.
+pub async fn finish_at_page(
+    app: &App,
+    end: &RedirectOutcome,
+    verification: &VerificationReturn,
+) -> Result<Response, Problem> {
+    let token = &verification.page_token;
+    if let Ok(code) = &end.result {
+        if let Some(url) = app.engine.verifications.page_return_url(token, &code.0).await? {
+            return redirect(&url);
+        }
+        app.engine.verifications.page_redeem(token, &code.0).await?;
+    }
+    redirect(&format!("{}{}", app.engine.base_url(), page_path(token)))
+}
+
+/// A request for the page of a verification.
+#[derive(derive_more::Debug)]
+#[debug("PageVisitor(…)")]
+struct PageVisitor {
+    context: Arc<RequestContext>,
+    token: String,
+    path: String,
+    /// Query that links of the page carry on: empty, or with its `?`.
+    query: String,
+    /// Number of the SIM in a simulated device.
+    sim: Option<String>,
+    language: Language,
+    platform: Platform,
+    /// `HEAD` requests and prefetches must not start anything.
+    only_looks_ahead: bool,
+}
+
+impl FromRequestParts<HandlerState> for PageVisitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, Infallible> {
+        let parameters = PathParameters::from_request_parts(parts, state).await?;
+        let token = parameters.get("token").unwrap_or_default().to_owned();
+        let query = parts.uri.query().unwrap_or_default();
+        let parameter = |wanted: &str| {
+            let value =
+                form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
+            value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(|value| value.into_owned())
+        };
+        let language = parameter("lang");
+        // A raw `+` in a query decodes to a space.
+        let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
+        let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        Ok(PageVisitor {
+            path: page_path(&token),
+            query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
+            language: Language::negotiate(language.as_deref(), text(header::ACCEPT_LANGUAGE)),
+            platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
+            only_looks_ahead: parts.method == Method::HEAD
+                || PREFETCH_HEADERS.iter().any(|name| parts.headers.contains_key(name)),
+            context: Arc::clone(&state.context),
+            token,
+            sim,
+        })
+    }
+}
+
+impl PageVisitor {
+    /// The verification. Visits with a valid token are limited by verification, others by address.
+    async fn view(&self, app: &App) -> Result<PageView, Problem> {
+        let (limiter, now) = (app.engine.rate_limiter(), app.engine.clock().now());
+        let Some(verification) = app.engine.verifications.verification_of_token(&self.token)? else {
+            require_admitted(limiter.limit_by_ip(RateLimitClass::Device, self.context.client_ip, now))?;
+            return Err(Problem::not_found());
+        };
+        require_admitted(limiter.limit_page_visit(verification, now))?;
+        app.engine.verifications.page(&self.token).await?.ok_or_else(Problem::not_found)
+    }
+
+    async fn begin_silent(&self, app: &App, view: &PageView) -> Result<NextStep, Problem> {
+        let now = app.engine.clock().now();
+        require_admitted(app.engine.rate_limiter().limit_device_visit(view.verification, now))?;
+        let address = self.context.client_ip;
+        let next = app.engine.verifications.begin_silent(&self.token, address, self.sim.as_deref()).await?;
+        Ok(next.ok_or(RedirectError::NotFound)?)
+    }
+
+    fn redirect_to_page(&self) -> Result<Response, Problem> {
+        let location = HeaderValue::try_from(format!("{}{}", self.path, self.query))
+            .map_err(|_| Problem::internal(&"path of a page is not a valid header value"))?;
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response.headers_mut().insert(header::LOCATION, location);
+        response.headers_mut().insert(header::REFERRER_POLICY, REFERRER_POLICY);
+        Ok(response)
+    }
+
+    fn render_view(&self, view: &PageView) -> Response {
+        self.render(Some(view), page_state(view, self.platform))
+    }
+
+    fn render(&self, view: Option<&PageView>, state: page::State<'_>) -> Response {
+        let RenderedPage { html, content_security_policy } = Page {
+            language: self.language,
+            brand: view.and_then(brand),
+            number_tail: view.and_then(|view| view.number_tail),
+            is_sandbox: view.is_some_and(|view| view.mode == Mode::Sandbox),
+            path: &self.path,
+            query: &self.query,
+            state,
+        }
+        .render();
+        let mut response = Response::new(Body::from(html));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML_CONTENT_TYPE));
+        headers.insert(header::REFERRER_POLICY, REFERRER_POLICY);
+        if let Ok(policy) = HeaderValue::try_from(content_security_policy) {
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        response
+    }
+
+    /// Renders problems as pages.
+    fn respond(&self, outcome: Result<Response, Problem>) -> Response {
+        let problem = match outcome {
+            Ok(response) => return response,
+            Err(problem) => problem,
+        };
+        let state = match problem.code.entry().status {
+            StatusCode::NOT_FOUND => page::State::Unknown,
+            StatusCode::TOO_MANY_REQUESTS => page::State::Busy,
+            StatusCode::FORBIDDEN => page::State::Refused,
+            _ => page::State::Unavailable,
+        };
+        let (page, body) = self.render(None, state).into_parts();
+        let mut response = problem.into_response();
+        // Prevents the middleware from replacing the page.
+        response.extensions_mut().remove::<Problem>();
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().extend(page.headers);
+        *response.body_mut() = body;
+        response
+    }
+}
+
+/// What the page shows.
+fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
+    match &view.state {
+        PageState::Silent { is_verdict_known: true } => page::State::Confirming,
+        PageState::Silent { is_verdict_known: false } if view.has_redirect_url => page::State::Silent,
+        PageState::Silent { is_verdict_known: false } => page::State::Start,
+        PageState::SendSms { receiver, sms_body, has_arrived } => {
+            page::State::SendSms(SmsToSend { receiver, body: sms_body, platform, has_arrived: *has_arrived })
+        }
+        PageState::SimSwap => page::State::SimSwap,
+        PageState::Done { matched: true, return_to } => page::State::Done { return_to: return_to.as_deref() },
+        PageState::Done { matched: false, return_to } => page::State::NotMatched { return_to: return_to.as_deref() },
+        PageState::Failed { return_to } => page::State::Failed { return_to: return_to.as_deref() },
+        PageState::Expired { return_to } => page::State::Expired { return_to: return_to.as_deref() },
+    }
+}
+
+/// `None` if the project has been deleted.
+fn brand(view: &PageView) -> Option<page::Brand<'_>> {
+    let Brand { name, logo_url, colour } = &view.brand;
+    let project_name = || view.project_name.as_ref().map(Name::as_str);
+    Some(page::Brand {
+        name: name.as_ref().map(BrandName::as_str).or_else(project_name)?,
+        logo_url: logo_url.as_ref().map(LogoUrl::as_str),
+        colour: colour.as_ref().and_then(|colour| page::Colour::parse(colour.as_str())),
+    })
+}
+
+fn is_waiting_for_device(view: &PageView) -> bool {
+    matches!(view.state, PageState::Silent { is_verdict_known: false })
+}
+
+fn page_path(token: &str) -> String {
+    // Valid tokens contain no characters that must be encoded.
+    format!("/v/{}", form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>())
+}
+
+/// Query of the parameters that have a value: empty, or with its `?`.
+fn carried_query(parameters: &[(&str, Option<&str>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    if query.is_empty() { query } else { format!("?{query}") }
+}
+
+fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {
+    if limit.admitted { Ok(()) } else { Err(Problem::too_many_requests("too many visits", limit.reset_seconds)) }
+}
+
+/// Rejects forms of other sites, which could otherwise verify their visitors' numbers. Browsers without
+/// `Sec-Fetch-Site` send the origin of the form.
+fn require_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_same = match headers.get(SEC_FETCH_SITE) {
+        Some(site) => site == "same-origin",
+        None => headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).is_some_and(|origin| {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+            let origin_host = origin.split_once("://").map(|(_, host)| host);
+            origin_host.is_some() && (origin_host == host || is_origin_of(app.engine.base_url(), origin))
+        }),
+    };
+    if is_same {
+        Ok(())
+    } else {
+        Err(Problem::new(ProblemCode::Forbidden, "the form was not submitted by the page itself"))
+    }
+}
+
+fn is_origin_of(base_url: &str, origin: &str) -> bool {
+    url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
+}
+
+/// Limits the streams of a node.
+#[derive(Debug)]
+pub struct PageStreams {
+    all: Arc<Semaphore>,
+    by_verification: Arc<Mutex<HashMap<CheckId, usize>>>,
+}
+
+impl Default for PageStreams {
+    fn default() -> Self {
+        PageStreams { all: Arc::new(Semaphore::new(MAX_STREAMS)), by_verification: Arc::default() }
+    }
+}
+
+impl PageStreams {
+    /// `None`: too many streams are open.
+    fn open(&self, verification: CheckId) -> Option<StreamPermit> {
+        let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let mut counts = self.by_verification.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(verification).or_default();
+        if *count == MAX_STREAMS_PER_VERIFICATION {
+            return None;
+        }
+        *count += 1;
+        Some(StreamPermit { verification, by_verification: Arc::clone(&self.by_verification), _permit: permit })
+    }
+}
+
+/// Counts a stream until it is dropped.
+#[derive(Debug)]
+struct StreamPermit {
+    verification: CheckId,
+    by_verification: Arc<Mutex<HashMap<CheckId, usize>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let mut counts = self.by_verification.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.verification) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.verification);
+            }
+        }
+    }
+}
+
+/// Events of one verification.
+struct EventStream {
+    app: App,
+    token: String,
+    polls: Interval,
+    heartbeat: Duration,
+    wrote_at: Instant,
+    ends_at: Timestamp,
+    /// Name of the state that was sent last.
+    last_state: Option<&'static str>,
+    is_over: bool,
+    _permit: StreamPermit,
+}
+
+impl EventStream {
+    /// The next event. `None`: the stream has ended.
+    async fn next(&mut self) -> Option<String> {
+        let shutdown = self.app.shutdown.clone();
+        while !self.is_over && self.app.engine.clock().now() < self.ends_at {
+            tokio::select! {
+                () = shutdown.cancelled() => return None,
+                _ = self.polls.tick() => {}
+            }
+            match self.app.engine.verifications.page(&self.token).await {
+                Ok(Some(view)) => {
+                    let state = page_state(&view, Platform::Unknown);
+                    self.is_over = state.is_end();
+                    if self.last_state != Some(state.name()) {
+                        let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
+                        self.last_state = Some(state.name());
+                        return Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())));
+                    }
+                }
+                Ok(None) => return None,
+                // The next poll may succeed.
+                Err(error) => tracing::debug!(%error, "failed to read a verification for its event stream"),
+            }
+            if self.wrote_at.elapsed() >= self.heartbeat {
+                return Some(self.write(":\n\n".to_owned()));
+            }
+        }
+        None
+    }
+
+    fn write(&mut self, event: String) -> String {
+        self.wrote_at = Instant::now();
+        event
+    }
+}

@@ -1,0 +1,79 @@
+//! `ringtrue verify` and `ringtrue verification`.
+
+use serde_json::{Value, json};
+
+use super::{MATCHING, OTHER, TestClient, field, text};
+
+/// The last line of a command that prints one JSON object for each change.
+fn last_line(output: &str) -> Value {
+    serde_json::from_str(output.lines().last().expect("a line")).expect("the output is JSON")
+}
+
+#[test]
+fn verify_walks_every_path() {
+    let client = TestClient::signed_in();
+    for (arguments, code, expected) in [
+        (format!("{MATCHING}"), 0, json!({"status": "COMPLETED", "match": true, "method": "secure_sna"})),
+        (format!("{OTHER}"), 0, json!({"status": "COMPLETED", "match": false, "method": "secure_sna"})),
+        (
+            format!("{MATCHING} --no-mobile-data --sim-swap-period 60"),
+            0,
+            json!({"status": "COMPLETED", "match": true, "method": "reverse_sms", "no_sim_change": true}),
+        ),
+        (
+            format!("{MATCHING} --device-ip 198.51.100.7"),
+            0,
+            json!({"status": "COMPLETED", "match": true, "method": "reverse_sms"}),
+        ),
+        (format!("{MATCHING} --methods reverse-sms"), 0, json!({"status": "COMPLETED", "method": "reverse_sms"})),
+        ("+990123456799".to_owned(), 1, json!({"status": "ERROR", "error_code": "methods_exhausted"})),
+    ] {
+        let done = client.run(&format!("verify {arguments} --output json")).expect_code(code);
+        let end = last_line(&done.text());
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(&end[name], value, "{arguments}: {end}");
+        }
+    }
+    let refused = client.run("verify +990123456797").expect_code(1).errors();
+    assert!(refused.contains("(mno_not_supported)"), "{refused}");
+    let table = client.run(&format!("verify {MATCHING} --no-mobile-data")).expect_code(0);
+    assert!(table.text().contains("COMPLETED  true  reverse_sms"), "{}", table.text());
+    assert!(table.errors().contains("secure_sna failed: given_up"), "{}", table.errors());
+}
+
+#[test]
+fn verification_is_driven_step_by_step() {
+    let client = TestClient::signed_in();
+    let created = client.json(&format!("verification create {MATCHING} --reference-id r1"));
+    let id = text(&created, "verification_id");
+    assert_eq!(created["next_step"]["method"], "secure_sna");
+    let opened = client.json(&format!("trigger {id}"));
+    let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
+    assert!(wrong.contains("(code_invalid)"), "{wrong}");
+    let next = client.json(&format!("verification next {id}"));
+    assert_eq!(
+        (&next["steps"][0]["error_code"], &next["next_step"]["method"]),
+        (&json!("given_up"), &json!("reverse_sms"))
+    );
+    let late = format!("verification redeem {id} {}", text(&opened, "code"));
+    client.run(&late).expect_code(1);
+    let row = client.csv(&format!("verification get {id}")).remove(0);
+    assert_eq!((field(&row, "next_method"), field(&row, "verification_id")), ("reverse_sms", id));
+    assert!(field(&row, "expected_sms_body").starts_with("VERIFY "), "{row:?}");
+
+    let ended = client.json("trigger");
+    assert_eq!((text(&ended, "status"), text(&ended, "method")), ("COMPLETED", "reverse_sms"));
+    assert_eq!(client.json("verification list --search method==reverse_sms"), json!([ended]));
+    client.run(&format!("verification watch {id}")).expect_code(0);
+    let none = client.run("trigger").expect_code(1).errors();
+    assert!(none.contains("requires no action of the user"), "{none}");
+
+    let table = client.run(&format!("verification create {MATCHING} --methods reverse-sms")).expect_code(0);
+    for part in ["VERIFICATION ID", "NEXT METHOD", "reverse_sms", "/v/", "?body=VERIFY%20"] {
+        assert!(table.text().contains(part), "{part}: {}", table.text());
+    }
+    assert!(table.errors().contains("ringtrue verification watch "), "{}", table.errors());
+    client.run(&format!("verification create {MATCHING}")).expect_code(0);
+    let redeemed = client.json("trigger --redeem");
+    assert_eq!((text(&redeemed, "status"), text(&redeemed, "method")), ("COMPLETED", "secure_sna"));
+}

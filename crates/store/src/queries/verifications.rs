@@ -1,0 +1,358 @@
+//! Verifications: lookup, and the move from one step to the next.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode, Reference},
+    network::NetworkId,
+    phone::Msisdn,
+    reverse_sms::NumberLimit,
+    verification::{Method, Progress},
+};
+use ringtrue_engine::ports::{
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, StoreError, UsageDelta, VerificationRecord, VerificationStore,
+};
+
+use super::{
+    SqlStore,
+    checks::{marked_pending_from_row, pending_usage_changes},
+    placeholders, usage,
+};
+use crate::{
+    check_row_mapping::{
+        check_columns, has_redirect_session, progress_from_row, progress_to_json, verification_columns,
+        verification_from_row,
+    },
+    driver::{Database, TransactionEnd, Tx},
+    operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
+    row::{Value, values},
+};
+
+#[async_trait]
+impl<D: Database> VerificationStore for SqlStore<D> {
+    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
+        let select = format!(
+            concat!(
+                "select ",
+                check_columns!(),
+                ", ",
+                verification_columns!(),
+                " from checks join verifications on check_id = id {} where id = $1 {}"
+            ),
+            D::same_bucket("verifications", "checks"),
+            in_bucket::<D>("checks.", id),
+        );
+        let row = self.read(select, values![id]).await?.pop();
+        row.map(verification_from_row).transpose()
+    }
+
+    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError> {
+        if ids.is_empty() {
+            return Ok(vec![]);
+        }
+        let ids_sql = placeholders(1, ids.len());
+        let select = format!("select check_id, progress from verifications where check_id in ({ids_sql})");
+        let values: Vec<Value> = ids.into_iter().map(Value::from).collect();
+        self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
+    }
+
+    async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError> {
+        let bucket = advance.verification.bucket();
+        let is_misplaced = match &advance.to {
+            AdvanceTo::Step(new) => new.check.id.bucket() != bucket,
+            AdvanceTo::SimSwap { check, .. } => check.bucket() != bucket,
+            AdvanceTo::End { .. } => false,
+        };
+        if is_misplaced {
+            return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
+        }
+        self.database.transact(move |tx| Box::pin(async move { move_on::<D>(tx, advance).await })).await
+    }
+
+    async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
+        let update = format!(
+            "update verifications set code_redeemed_at = $1 where check_id = $2 and code_redeemed_at is null {}
+             returning check_id",
+            in_bucket::<D>("", id)
+        );
+        Ok(!self.write(update, values![at, id]).await?.is_empty())
+    }
+}
+
+/// The condition that leads to the shard of a check. `table` is empty or ends in a dot.
+fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
+    if D::HAS_BUCKETS { format!("and {table}bucket = {}", check.bucket().number()) } else { String::new() }
+}
+
+/// The column and the value for an insert, each after a comma.
+fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
+    if D::HAS_BUCKETS { (", bucket", format!(", {}", check.bucket().number())) } else { ("", String::new()) }
+}
+
+/// Everything of a move, in the order of tables of the batches. The first statement locks the verification's row, so
+/// that moves of one verification happen one after the other, and only the first finds its step.
+async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
+    let Advance { verification, from, ended, progress, to, at } = advance;
+    let (next_step, erase_input) = match &to {
+        AdvanceTo::Step(new) => (new.check.id, ""),
+        AdvanceTo::SimSwap { check, .. } => (*check, ""),
+        AdvanceTo::End { .. } => (verification, ", input = null"),
+    };
+    let update = format!(
+        "update verifications set step_id = $1, progress = $2 {erase_input} where check_id = $3 and step_id = $4 {}
+         returning check_id",
+        in_bucket::<D>("", verification)
+    );
+    let values = values![next_step, progress_to_json(&progress)?, verification, from];
+    if tx.query(update.into(), values).await?.is_empty() {
+        return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost));
+    }
+    let new = match &to {
+        AdvanceTo::Step(new) => Some(InsertCheck::accepted((**new).clone())),
+        AdvanceTo::SimSwap { .. } | AdvanceTo::End { .. } => None,
+    };
+    if let Some(new) = &new
+        && is_over_limit::<D>(tx, new).await?
+    {
+        return Ok(TransactionEnd::Rollback(AdvanceOutcome::TooManyChecks));
+    }
+    let mut counts = Vec::new();
+    let step_was_pending = match ended {
+        EndedStep::Concluded(conclusion) => {
+            match conclude::<D>(tx, ConcludeCheck { conclusion, callback: None }, &mut counts).await? {
+                Some(was_pending) => was_pending,
+                None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
+            }
+        }
+        EndedStep::Created(concluded) => {
+            insert::<D>(tx, InsertCheck::concluded(*concluded, None).row(), &mut counts).await?;
+            false
+        }
+        EndedStep::Unanswered => false,
+    };
+    let was_pending = match to {
+        AdvanceTo::Step(_) => {
+            if let Some(new) = &new {
+                insert::<D>(tx, new.row(), &mut counts).await?;
+            }
+            mark_pending::<D>(tx, verification, at, &mut counts).await?
+        }
+        AdvanceTo::SimSwap { deadline, .. } => {
+            move_deadline::<D>(tx, verification, deadline).await?;
+            mark_pending::<D>(tx, verification, at, &mut counts).await?
+        }
+        AdvanceTo::End { conclusion, callback } => {
+            match conclude::<D>(tx, ConcludeCheck { conclusion, callback }, &mut counts).await? {
+                Some(was_pending) => was_pending,
+                None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
+            }
+        }
+    };
+    usage::apply_changes(tx, &counts).await?;
+    Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
+}
+
+/// Concludes an open check, and writes what belongs to it. Returns whether it was pending; `None` if it is concluded.
+async fn conclude<D: Database>(
+    tx: &mut dyn Tx,
+    conclude: ConcludeCheck,
+    counts: &mut Vec<UsageDelta>,
+) -> Result<Option<bool>, StoreError> {
+    let conclusion = &conclude.conclusion;
+    let id = conclusion.check();
+    let in_bucket = in_bucket::<D>("", id);
+    let update = format!(
+        "update checks
+            set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
+                method = $6, no_sim_change = $7
+          where id = $8 and status in ('ACCEPTED', 'PENDING') {in_bucket}
+         returning id, expires_at, pending_at, network_id"
+    );
+    let values = values![
+        conclusion.at(),
+        conclusion.status().as_str(),
+        conclusion.matched(),
+        conclusion.error_code().map(ErrorCode::as_str),
+        conclusion.connector(),
+        conclusion.method().map(Method::as_str),
+        conclusion.no_sim_change(),
+        id,
+    ];
+    let Some(row) = tx.query(update.into(), values).await?.pop() else { return Ok(None) };
+    let before = OpenCheck::from_row(row)?;
+    if let Some(callback) = &conclude.callback {
+        let (column, bucket) = bucket_column::<D>(id);
+        let insert = format!(
+            "insert into callbacks
+                    (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body{column})
+             values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7{bucket})"
+        );
+        let values = values![
+            id,
+            conclusion.project(),
+            conclusion.at(),
+            callback.due_at,
+            conclusion.product().as_str(),
+            &callback.url,
+            &callback.body,
+        ];
+        tx.query(insert.into(), values).await?;
+    }
+    let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
+    tx.query(delete.into(), values![before.expires_at, id]).await?;
+    if has_redirect_session(conclusion.product()) {
+        let delete = format!("delete from redirect_sessions where check_id = $1 {in_bucket}");
+        tx.query(delete.into(), values![id]).await?;
+    }
+    counts.extend(conclude.usage_changes(&before));
+    Ok(Some(before.was_pending))
+}
+
+/// Inserts a check with its deadline and redirect session.
+async fn insert<D: Database>(
+    tx: &mut dyn Tx,
+    new: CheckRow<'_>,
+    counts: &mut Vec<UsageDelta>,
+) -> Result<(), StoreError> {
+    let check = new.check;
+    let (column, bucket) = bucket_column::<D>(check.id);
+    let insert = format!(
+        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+                             error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
+                             code_hash, redirect_url, swap_covered, swap_within, verification_id{column})
+         values ({}{bucket})",
+        placeholders(1, 21)
+    );
+    let (receiver, code) = new.expected_sms().unzip();
+    let swap = new.sim_swap();
+    let values = values![
+        check.id,
+        check.project,
+        check.created_at,
+        check.expires_at,
+        new.concluded_at(),
+        check.product.as_str(),
+        check.mode.as_str(),
+        check.status().as_str(),
+        new.matched(),
+        new.error_code(),
+        check.network.as_ref().map(NetworkId::as_str),
+        receiver.map(Msisdn::as_str),
+        check.claimed.map(|claimed| claimed.hash),
+        check.claimed.map(|claimed| claimed.tail.to_string()),
+        check.reference.as_ref().map(Reference::as_str),
+        check.callback_url.as_ref(),
+        code.copied(),
+        check.redirect_url.as_ref(),
+        swap.map(|swap| i64::from(swap.covered_minutes)),
+        swap.and_then(|swap| swap.changed_within_minutes).map(i64::from),
+        check.verification,
+    ];
+    tx.query(insert.into(), values).await?;
+    if new.is_open() {
+        let insert = format!("insert into deadlines (due_at, check_id{column}) values ($1, $2{bucket})");
+        tx.query(insert.into(), values![check.expires_at, check.id]).await?;
+    }
+    if let Some(input) = new.silent_input() {
+        let insert =
+            format!("insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})");
+        tx.query(insert.into(), values![check.id, input]).await?;
+    }
+    counts.push(new.usage());
+    Ok(())
+}
+
+/// Returns whether the verification was already pending.
+async fn mark_pending<D: Database>(
+    tx: &mut dyn Tx,
+    verification: CheckId,
+    at: Timestamp,
+    counts: &mut Vec<UsageDelta>,
+) -> Result<bool, StoreError> {
+    let update = format!(
+        "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
+          where id = $2 and status = 'ACCEPTED' {}
+         returning id, project_id, product, created_at, network_id",
+        in_bucket::<D>("", verification)
+    );
+    let Some(row) = tx.query(update.into(), values![at, verification]).await?.pop() else { return Ok(true) };
+    counts.extend(pending_usage_changes(&marked_pending_from_row(row)?));
+    Ok(false)
+}
+
+async fn move_deadline<D: Database>(
+    tx: &mut dyn Tx,
+    verification: CheckId,
+    deadline: Timestamp,
+) -> Result<(), StoreError> {
+    let in_bucket = in_bucket::<D>("", verification);
+    let select = format!("select expires_at from checks where id = $1 {in_bucket}");
+    let Some(row) = tx.query(select.into(), values![verification]).await?.pop() else { return Ok(()) };
+    let before = row.reader("checks").instant("expires_at")?;
+    let update = format!("update checks set expires_at = $1 where id = $2 {in_bucket}");
+    tx.query(update.into(), values![deadline, verification]).await?;
+    let update = format!("update deadlines set due_at = $1 where due_at = $2 and check_id = $3 {in_bucket}");
+    tx.query(update.into(), values![deadline, before, verification]).await?;
+    Ok(())
+}
+
+/// Counts a check of its number. `true`: the limit is reached, and nothing may be written.
+async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Result<bool, StoreError> {
+    let (Some(claimed), Some(limit)) = (new.check.claimed, new.number_limit) else { return Ok(false) };
+    let (at, project, product) = (new.check.created_at, new.check.project, new.check.product.as_str());
+    let since = at.as_millisecond() - number_limit::window_millis(limit);
+    let is_blocked = |times: &[i64]| number_limit::blocked_until(limit, times).is_some_and(|until| at < until);
+    if limit.max_checks == 0 {
+        return Ok(true);
+    }
+    if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
+        let rows = tx
+            .run(
+                "select created_at from checks
+                  where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+                  order by created_at desc limit $5",
+                values![claimed.hash, project, since, product, i64::from(limit.max_checks)],
+            )
+            .await?;
+        let times = rows.into_iter().map(|row| row.reader("checks").int("created_at"));
+        let mut times = times.collect::<Result<Vec<_>, _>>()?;
+        times.reverse();
+        return Ok(is_blocked(&times));
+    }
+    let locked = tx
+        .first(
+            "insert into number_limits as held
+                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
+             values ($1, $2, $3, $4, $5, $6, '')
+             on conflict (number_hash, project_id, product) do update set expires_at = excluded.expires_at
+             returning recent",
+            values![
+                claimed.hash,
+                project,
+                product,
+                max_checks(limit),
+                at,
+                since + 2 * number_limit::window_millis(limit)
+            ],
+        )
+        .await?;
+    let recent = locked.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
+    let times: Vec<i64> = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time)).collect();
+    let counted = &times[times.partition_point(|time| *time <= since)..];
+    if is_blocked(counted) {
+        return Ok(true);
+    }
+    let times = number_limit::with_create(limit, counted, at);
+    let recent: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
+    tx.run(
+        "update number_limits set recent = $1, last_at = greatest(last_at, $2)
+          where number_hash = $3 and project_id = $4 and product = $5",
+        values![recent.as_slice(), at, claimed.hash, project, product],
+    )
+    .await?;
+    Ok(false)
+}
+
+fn max_checks(limit: NumberLimit) -> i64 {
+    i64::from(limit.max_checks.min(u32::from(u16::MAX)))
+}

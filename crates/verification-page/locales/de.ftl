@@ -1,0 +1,61 @@
+number = Ihre Nummer mit den Endziffern { $tail }
+sandbox = Testmodus: nur simulierte Telefonnummern
+
+## Silent check by the mobile operator
+
+start-title = Telefonnummer bestätigen
+start-text = { $brand } bittet Sie zu bestätigen, dass dieses Telefon Ihre Nummer hat. Schalten Sie mobile Daten ein und WLAN aus und fahren Sie dann fort.
+start-button = Dieses Telefon bestätigen
+silent-title = Ihre Nummer wird bestätigt
+silent-text = Ihr Mobilfunkanbieter bestätigt Ihre Nummer. Das dauert wenige Sekunden.
+continue = Weiter
+other-way = Anderen Weg versuchen
+confirming-title = Fast fertig
+confirming-text = Ihr Mobilfunkanbieter hat geantwortet. { $brand } schließt die Prüfung ab.
+
+## Text message from the user to us
+
+text-title = Senden Sie uns eine SMS
+text-text = Senden Sie die folgende Nachricht unverändert von dem Telefon, das Sie bestätigen möchten. Es gilt der übliche SMS-Preis Ihres Anbieters.
+text-button = Nachrichten-App öffnen
+text-scan = Scannen Sie diesen Code mit der Kamera Ihres Telefons, um die Nachricht dort zu öffnen.
+text-scan-label = QR-Code mit der SMS
+text-receiver = An
+text-body = Nachricht
+copy-receiver = Nummer kopieren
+copy-body = Nachricht kopieren
+copied = Kopiert
+text-waiting = Wir warten auf Ihre Nachricht. Diese Seite geht von selbst weiter.
+text-cannot = Ich kann keine SMS senden
+received-title = Wir haben eine Nachricht erhalten
+received-text = Wir prüfen sie. Wenn diese Seite nicht in wenigen Sekunden weitergeht, senden Sie die folgende Nachricht noch einmal unverändert.
+
+## SIM Swap check
+
+sim-title = Noch eine Prüfung
+sim-text = Wir fragen Ihren Mobilfunkanbieter, ob Ihre SIM-Karte kürzlich gewechselt wurde.
+
+## Results
+
+done-title = Nummer bestätigt
+done-text = Vielen Dank. Ihre Telefonnummer ist bestätigt.
+mismatch-title = Nummer nicht bestätigt
+mismatch-text = Dieses Telefon hat nicht die Nummer, die Sie { $brand } angegeben haben. Prüfen Sie die Nummer und versuchen Sie es erneut.
+failed-title = Wir konnten Ihre Nummer nicht bestätigen
+failed-text = Keiner der verfügbaren Wege war erfolgreich. Kehren Sie zu { $brand } zurück, um es erneut zu versuchen.
+expired-title = Dieser Link ist abgelaufen
+expired-text = Die Nummer wurde nicht rechtzeitig bestätigt. Kehren Sie zu { $brand } zurück, um neu zu beginnen.
+return-link = Zurück zu { $brand }
+close = Sie können diese Seite jetzt schließen.
+
+## Errors
+
+unknown-title = Dieser Link ist ungültig
+unknown-text = Prüfen Sie, ob Sie den vollständigen Link geöffnet haben, oder beginnen Sie neu auf der Website, von der Sie kommen.
+busy-title = Zu viele Versuche
+busy-text = Warten Sie eine Minute und versuchen Sie es dann erneut.
+unavailable-title = Etwas ist schiefgegangen
+unavailable-text = Die Seite ist gerade nicht verfügbar. Versuchen Sie es in einer Minute erneut.
+refused-title = Öffnen Sie die Seite erneut
+refused-text = Zu Ihrer Sicherheit können Sie nur von dieser Seite selbst aus fortfahren.
+retry = Erneut versuchen

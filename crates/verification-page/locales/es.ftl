@@ -1,0 +1,61 @@
+number = Su número terminado en { $tail }
+sandbox = Modo de prueba: solo números de teléfono simulados
+
+## Silent check by the mobile operator
+
+start-title = Confirme su número de teléfono
+start-text = { $brand } le pide que confirme que este teléfono tiene su número. Active los datos móviles, desactive la wifi y continúe.
+start-button = Confirmar este teléfono
+silent-title = Confirmando su número
+silent-text = Su operador móvil está confirmando su número. Tarda unos segundos.
+continue = Continuar
+other-way = Probar de otra forma
+confirming-title = Casi listo
+confirming-text = Su operador móvil ha respondido. { $brand } está completando la comprobación.
+
+## Text message from the user to us
+
+text-title = Envíenos un SMS
+text-text = Envíe el mensaje siguiente, sin cambiarlo, desde el teléfono que desea confirmar. Se aplica el precio habitual de los SMS de su operador.
+text-button = Abrir la aplicación de mensajes
+text-scan = Escanee este código con la cámara de su teléfono para abrir allí el mensaje.
+text-scan-label = Código QR con el SMS
+text-receiver = Para
+text-body = Mensaje
+copy-receiver = Copiar número
+copy-body = Copiar mensaje
+copied = Copiado
+text-waiting = Esperamos su mensaje. Esta página continúa por sí sola.
+text-cannot = No puedo enviar un SMS
+received-title = Hemos recibido un mensaje
+received-text = Lo estamos comprobando. Si esta página no continúa en unos segundos, vuelva a enviar el mensaje siguiente sin cambiarlo.
+
+## SIM Swap check
+
+sim-title = Una comprobación más
+sim-text = Estamos preguntando a su operador móvil si su tarjeta SIM se ha cambiado recientemente.
+
+## Results
+
+done-title = Número confirmado
+done-text = Gracias. Su número de teléfono está confirmado.
+mismatch-title = Número no confirmado
+mismatch-text = Este teléfono no tiene el número que indicó a { $brand }. Compruebe el número e inténtelo de nuevo.
+failed-title = No hemos podido confirmar su número
+failed-text = Ninguna de las formas disponibles ha funcionado. Vuelva a { $brand } para intentarlo de nuevo.
+expired-title = Este enlace ha caducado
+expired-text = El número no se confirmó a tiempo. Vuelva a { $brand } para empezar de nuevo.
+return-link = Volver a { $brand }
+close = Ya puede cerrar esta página.
+
+## Errors
+
+unknown-title = Este enlace no es válido
+unknown-text = Compruebe que ha abierto el enlace completo o empiece de nuevo en el sitio que le ha enviado aquí.
+busy-title = Demasiados intentos
+busy-text = Espere un minuto e inténtelo de nuevo.
+unavailable-title = Algo ha ido mal
+unavailable-text = La página no está disponible en este momento. Inténtelo de nuevo en un minuto.
+refused-title = Abra la página de nuevo
+refused-text = Por su seguridad, solo puede continuar desde esta misma página.
+retry = Intentar de nuevo

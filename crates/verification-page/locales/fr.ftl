@@ -1,0 +1,61 @@
+number = Votre numéro se terminant par { $tail }
+sandbox = Mode test : numéros de téléphone simulés uniquement
+
+## Silent check by the mobile operator
+
+start-title = Confirmez votre numéro de téléphone
+start-text = { $brand } vous demande de confirmer que ce téléphone a bien votre numéro. Activez les données mobiles, désactivez le Wi-Fi, puis continuez.
+start-button = Confirmer ce téléphone
+silent-title = Confirmation de votre numéro
+silent-text = Votre opérateur mobile confirme votre numéro. Cela prend quelques secondes.
+continue = Continuer
+other-way = Essayer un autre moyen
+confirming-title = Presque terminé
+confirming-text = Votre opérateur mobile a répondu. { $brand } termine la vérification.
+
+## Text message from the user to us
+
+text-title = Envoyez-nous un SMS
+text-text = Envoyez le message ci-dessous, sans le modifier, depuis le téléphone à confirmer. Le tarif SMS habituel de votre opérateur s’applique.
+text-button = Ouvrir la messagerie
+text-scan = Scannez ce code avec l’appareil photo de votre téléphone pour y ouvrir le message.
+text-scan-label = Code QR contenant le SMS
+text-receiver = À
+text-body = Message
+copy-receiver = Copier le numéro
+copy-body = Copier le message
+copied = Copié
+text-waiting = Nous attendons votre message. Cette page continue d’elle-même.
+text-cannot = Je ne peux pas envoyer de SMS
+received-title = Nous avons reçu un message
+received-text = Nous le vérifions. Si cette page ne continue pas dans quelques secondes, renvoyez le message ci-dessous sans le modifier.
+
+## SIM Swap check
+
+sim-title = Une dernière vérification
+sim-text = Nous demandons à votre opérateur mobile si votre carte SIM a été changée récemment.
+
+## Results
+
+done-title = Numéro confirmé
+done-text = Merci. Votre numéro de téléphone est confirmé.
+mismatch-title = Numéro non confirmé
+mismatch-text = Ce téléphone n’a pas le numéro que vous avez indiqué à { $brand }. Vérifiez le numéro et réessayez.
+failed-title = Nous n’avons pas pu confirmer votre numéro
+failed-text = Aucun des moyens disponibles n’a fonctionné. Retournez chez { $brand } pour réessayer.
+expired-title = Ce lien a expiré
+expired-text = Le numéro n’a pas été confirmé à temps. Retournez chez { $brand } pour recommencer.
+return-link = Retour à { $brand }
+close = Vous pouvez maintenant fermer cette page.
+
+## Errors
+
+unknown-title = Ce lien n’est pas valide
+unknown-text = Vérifiez que vous avez ouvert le lien complet, ou recommencez sur le site qui vous a envoyé ici.
+busy-title = Trop de tentatives
+busy-text = Attendez une minute, puis réessayez.
+unavailable-title = Une erreur s’est produite
+unavailable-text = La page n’est pas disponible pour le moment. Réessayez dans une minute.
+refused-title = Ouvrez la page à nouveau
+refused-text = Pour votre sécurité, vous ne pouvez continuer qu’à partir de cette page.
+retry = Réessayer

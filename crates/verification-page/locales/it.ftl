@@ -1,0 +1,61 @@
+number = Il suo numero che termina con { $tail }
+sandbox = Modalità di prova: solo numeri di telefono simulati
+
+## Silent check by the mobile operator
+
+start-title = Confermi il suo numero di telefono
+start-text = { $brand } le chiede di confermare che questo telefono ha il suo numero. Attivi i dati mobili, disattivi il Wi-Fi e poi continui.
+start-button = Conferma questo telefono
+silent-title = Conferma del suo numero
+silent-text = Il suo operatore mobile sta confermando il numero. Richiede pochi secondi.
+continue = Continua
+other-way = Prova in un altro modo
+confirming-title = Quasi fatto
+confirming-text = Il suo operatore mobile ha risposto. { $brand } sta completando la verifica.
+
+## Text message from the user to us
+
+text-title = Ci invii un SMS
+text-text = Invii il messaggio qui sotto, senza modificarlo, dal telefono che desidera confermare. Si applica il normale prezzo degli SMS del suo operatore.
+text-button = Apri l’app dei messaggi
+text-scan = Scansioni questo codice con la fotocamera del telefono per aprire lì il messaggio.
+text-scan-label = Codice QR con l’SMS
+text-receiver = A
+text-body = Messaggio
+copy-receiver = Copia numero
+copy-body = Copia messaggio
+copied = Copiato
+text-waiting = In attesa del suo messaggio. Questa pagina prosegue da sola.
+text-cannot = Non posso inviare un SMS
+received-title = Abbiamo ricevuto un messaggio
+received-text = Lo stiamo verificando. Se questa pagina non prosegue entro pochi secondi, invii di nuovo il messaggio qui sotto senza modificarlo.
+
+## SIM Swap check
+
+sim-title = Un’ultima verifica
+sim-text = Stiamo chiedendo al suo operatore mobile se la sua SIM è stata cambiata di recente.
+
+## Results
+
+done-title = Numero confermato
+done-text = Grazie. Il suo numero di telefono è confermato.
+mismatch-title = Numero non confermato
+mismatch-text = Questo telefono non ha il numero che ha indicato a { $brand }. Controlli il numero e riprovi.
+failed-title = Non siamo riusciti a confermare il suo numero
+failed-text = Nessuno dei modi disponibili ha funzionato. Torni a { $brand } per riprovare.
+expired-title = Questo link è scaduto
+expired-text = Il numero non è stato confermato in tempo. Torni a { $brand } per ricominciare.
+return-link = Torna a { $brand }
+close = Ora può chiudere questa pagina.
+
+## Errors
+
+unknown-title = Questo link non è valido
+unknown-text = Controlli di aver aperto il link completo oppure ricominci dal sito che l’ha portata qui.
+busy-title = Troppi tentativi
+busy-text = Attenda un minuto, poi riprovi.
+unavailable-title = Qualcosa è andato storto
+unavailable-text = La pagina non è disponibile in questo momento. Riprovi tra un minuto.
+refused-title = Apra di nuovo la pagina
+refused-text = Per la sua sicurezza può continuare solo da questa pagina.
+retry = Riprova

@@ -1,0 +1,61 @@
+number = O seu número terminado em { $tail }
+sandbox = Modo de teste: apenas números de telefone simulados
+
+## Silent check by the mobile operator
+
+start-title = Confirme o seu número de telefone
+start-text = { $brand } pede que confirme que este telefone tem o seu número. Ative os dados móveis, desative o Wi-Fi e continue.
+start-button = Confirmar este telefone
+silent-title = Confirmação do seu número
+silent-text = A sua operadora móvel está a confirmar o seu número. Demora alguns segundos.
+continue = Continuar
+other-way = Tentar de outra forma
+confirming-title = Quase pronto
+confirming-text = A sua operadora móvel respondeu. { $brand } está a concluir a verificação.
+
+## Text message from the user to us
+
+text-title = Envie-nos um SMS
+text-text = Envie a mensagem abaixo, sem a alterar, a partir do telefone que deseja confirmar. Aplica-se o preço habitual de um SMS da sua operadora.
+text-button = Abrir a aplicação de mensagens
+text-scan = Leia este código com a câmara do seu telefone para abrir lá a mensagem.
+text-scan-label = Código QR com o SMS
+text-receiver = Para
+text-body = Mensagem
+copy-receiver = Copiar número
+copy-body = Copiar mensagem
+copied = Copiado
+text-waiting = Aguardamos a sua mensagem. Esta página continua sozinha.
+text-cannot = Não consigo enviar um SMS
+received-title = Recebemos uma mensagem
+received-text = Estamos a verificá-la. Se esta página não continuar dentro de alguns segundos, envie novamente a mensagem abaixo, sem a alterar.
+
+## SIM Swap check
+
+sim-title = Mais uma verificação
+sim-text = Estamos a perguntar à sua operadora móvel se o seu cartão SIM foi trocado recentemente.
+
+## Results
+
+done-title = Número confirmado
+done-text = Obrigado. O seu número de telefone está confirmado.
+mismatch-title = Número não confirmado
+mismatch-text = Este telefone não tem o número que indicou a { $brand }. Verifique o número e tente novamente.
+failed-title = Não conseguimos confirmar o seu número
+failed-text = Nenhuma das formas disponíveis funcionou. Volte a { $brand } para tentar novamente.
+expired-title = Este link expirou
+expired-text = O número não foi confirmado a tempo. Volte a { $brand } para recomeçar.
+return-link = Voltar a { $brand }
+close = Já pode fechar esta página.
+
+## Errors
+
+unknown-title = Este link não é válido
+unknown-text = Verifique se abriu o link completo ou recomece no site que o trouxe até aqui.
+busy-title = Demasiadas tentativas
+busy-text = Aguarde um minuto e tente novamente.
+unavailable-title = Algo correu mal
+unavailable-text = A página não está disponível neste momento. Tente novamente dentro de um minuto.
+refused-title = Abra a página novamente
+refused-text = Para sua segurança, só pode continuar a partir desta própria página.
+retry = Tentar novamente

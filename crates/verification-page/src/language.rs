@@ -1,0 +1,294 @@
+//! Languages of the page, their message catalogues, and the choice of the user's language.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use fluent_bundle::{FluentArgs, FluentResource, concurrent::FluentBundle};
+use fluent_langneg::{NegotiationStrategy, negotiate_languages, parse_accepted_languages};
+use strum::{IntoStaticStr, VariantArray};
+use unic_langid::LanguageIdentifier;
+
+const RIGHT_TO_LEFT_OVERRIDE: char = '\u{202e}';
+const POP_DIRECTIONAL_FORMATTING: char = '\u{202c}';
+
+/// A language of the page. To add one, add its catalogue to `locales/` and a variant here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+pub enum Language {
+    English,
+    German,
+    French,
+    Spanish,
+    Portuguese,
+    Italian,
+    Dutch,
+    Polish,
+    /// English, displayed from right to left, for tests of the layout. Only selected by its tag.
+    PseudoRightToLeft,
+}
+
+impl Language {
+    /// BCP 47 tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Language::English => "en",
+            Language::German => "de",
+            Language::French => "fr",
+            Language::Spanish => "es",
+            Language::Portuguese => "pt",
+            Language::Italian => "it",
+            Language::Dutch => "nl",
+            Language::Polish => "pl",
+            Language::PseudoRightToLeft => "ar-XB",
+        }
+    }
+
+    /// Value of the `dir` attribute.
+    pub fn direction(self) -> &'static str {
+        if self.is_right_to_left() { "rtl" } else { "ltr" }
+    }
+
+    /// Selects the explicitly requested language if there is one, otherwise the first known of `Accept-Language`,
+    /// otherwise English.
+    pub fn negotiate(requested_tag: Option<&str>, accept_language: Option<&str>) -> Self {
+        if requested_tag.is_some_and(|tag| tag.eq_ignore_ascii_case(Language::PseudoRightToLeft.tag())) {
+            return Language::PseudoRightToLeft;
+        }
+        // Clients list languages in the order of their weights, which the parser ignores.
+        let languages = [requested_tag, accept_language].into_iter().flatten().flat_map(parse_accepted_languages);
+        let requested: Vec<_> = languages.collect();
+        let available: Vec<LanguageIdentifier> =
+            Language::translations().filter_map(|language| language.tag().parse().ok()).collect();
+        let known = negotiate_languages(&requested, &available, None, NegotiationStrategy::Filtering);
+        let tag = known.first().map(ToString::to_string);
+        Language::translations().find(|language| Some(language.tag()) == tag.as_deref()).unwrap_or(Language::English)
+    }
+
+    pub(crate) fn translations() -> impl Iterator<Item = Language> {
+        Language::VARIANTS.iter().copied().filter(|language| *language != Language::PseudoRightToLeft)
+    }
+
+    /// Renders a message, in English if the catalogue lacks it.
+    pub(crate) fn format(self, message: Message, arguments: &FluentArgs<'_>) -> String {
+        let id: &'static str = message.into();
+        let translated = format(self.bundle(), id, arguments);
+        translated.or_else(|| format(Language::English.bundle(), id, arguments)).unwrap_or_else(|| id.to_owned())
+    }
+
+    pub(crate) fn catalogue(self) -> &'static str {
+        match self {
+            Language::English | Language::PseudoRightToLeft => include_str!("../locales/en.ftl"),
+            Language::German => include_str!("../locales/de.ftl"),
+            Language::French => include_str!("../locales/fr.ftl"),
+            Language::Spanish => include_str!("../locales/es.ftl"),
+            Language::Portuguese => include_str!("../locales/pt.ftl"),
+            Language::Italian => include_str!("../locales/it.ftl"),
+            Language::Dutch => include_str!("../locales/nl.ftl"),
+            Language::Polish => include_str!("../locales/pl.ftl"),
+        }
+    }
+
+    fn is_right_to_left(self) -> bool {
+        self == Language::PseudoRightToLeft
+    }
+
+    fn bundle(self) -> &'static Bundle {
+        static BUNDLES: LazyLock<Vec<Bundle>> =
+            LazyLock::new(|| Language::VARIANTS.iter().map(|language| language.load()).collect());
+        // Variants are numbered in the order of `VARIANTS`.
+        &BUNDLES[self as usize]
+    }
+
+    /// Entries with syntax errors are skipped; a test rejects them.
+    fn load(self) -> Bundle {
+        let mut bundle = FluentBundle::new_concurrent(self.tag().parse().into_iter().collect());
+        let resource = FluentResource::try_new(self.catalogue().to_owned()).unwrap_or_else(|(valid, _)| valid);
+        bundle.add_resource_overriding(resource);
+        // Names of companies need isolation only where their direction differs from that of the text.
+        bundle.set_use_isolating(self.is_right_to_left());
+        if self == Language::PseudoRightToLeft {
+            bundle.set_transform(Some(display_right_to_left));
+        }
+        bundle
+    }
+}
+
+type Bundle = FluentBundle<FluentResource>;
+
+fn format(bundle: &Bundle, id: &str, arguments: &FluentArgs<'_>) -> Option<String> {
+    let pattern = bundle.get_message(id)?.value()?;
+    let mut errors = vec![];
+    let text = bundle.format_pattern(pattern, Some(arguments), &mut errors);
+    errors.is_empty().then(|| text.into_owned())
+}
+
+/// Makes browsers display the letters of each word from right to left, as those of Arabic.
+fn display_right_to_left(text: &str) -> Cow<'_, str> {
+    let words = text.split(' ').map(|word| match word {
+        "" => String::new(),
+        word => format!("{RIGHT_TO_LEFT_OVERRIDE}{word}{POP_DIRECTIONAL_FORMATTING}"),
+    });
+    Cow::Owned(words.collect::<Vec<_>>().join(" "))
+}
+
+/// Messages of the catalogues; the id is the name in kebab case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub(crate) enum Message {
+    Number,
+    Sandbox,
+    StartTitle,
+    StartText,
+    StartButton,
+    SilentTitle,
+    SilentText,
+    Continue,
+    OtherWay,
+    ConfirmingTitle,
+    ConfirmingText,
+    TextTitle,
+    TextText,
+    TextButton,
+    TextScan,
+    TextScanLabel,
+    TextReceiver,
+    TextBody,
+    CopyReceiver,
+    CopyBody,
+    Copied,
+    TextWaiting,
+    TextCannot,
+    ReceivedTitle,
+    ReceivedText,
+    SimTitle,
+    SimText,
+    DoneTitle,
+    DoneText,
+    MismatchTitle,
+    MismatchText,
+    FailedTitle,
+    FailedText,
+    ExpiredTitle,
+    ExpiredText,
+    ReturnLink,
+    Close,
+    UnknownTitle,
+    UnknownText,
+    BusyTitle,
+    BusyText,
+    UnavailableTitle,
+    UnavailableText,
+    RefusedTitle,
+    RefusedText,
+    Retry,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use fluent_syntax::{
+        ast::{Entry, Expression, InlineExpression, Pattern, PatternElement},
+        parser::parse,
+    };
+
+    use super::*;
+
+    /// Variables of each message.
+    fn variables(language: Language) -> BTreeMap<String, BTreeSet<String>> {
+        let resource = parse(language.catalogue()).unwrap_or_else(|(_, errors)| panic!("{language:?}: {errors:?}"));
+        let messages = resource.body.into_iter().filter_map(|entry| match entry {
+            Entry::Message(message) => {
+                let value = message.value.unwrap_or_else(|| panic!("{language:?}: {} is empty", message.id.name));
+                let mut found = BTreeSet::new();
+                collect_variables(&value, &mut found);
+                Some((message.id.name.to_owned(), found))
+            }
+            Entry::Junk { content } => panic!("{language:?}: {content}"),
+            _ => None,
+        });
+        let messages: Vec<_> = messages.collect();
+        let by_id: BTreeMap<_, _> = messages.iter().cloned().collect();
+        assert_eq!(by_id.len(), messages.len(), "{language:?} repeats a message");
+        by_id
+    }
+
+    fn collect_variables(pattern: &Pattern<&str>, found: &mut BTreeSet<String>) {
+        for element in &pattern.elements {
+            let PatternElement::Placeable { expression } = element else { continue };
+            let (Expression::Inline(inline) | Expression::Select { selector: inline, .. }) = expression;
+            if let InlineExpression::VariableReference { id } = inline {
+                found.insert(id.name.to_owned());
+            }
+            if let Expression::Select { variants, .. } = expression {
+                for variant in variants {
+                    collect_variables(&variant.value, found);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_catalogue_has_every_message_with_the_same_variables() {
+        let english = variables(Language::English);
+        let known: BTreeSet<String> =
+            Message::VARIANTS.iter().map(|message| <&'static str>::from(message).to_owned()).collect();
+        assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), known);
+        assert!(english.values().flatten().all(|name| name == "brand" || name == "tail"));
+        for language in Language::translations() {
+            assert_eq!(variables(language), english, "{language:?}");
+        }
+    }
+
+    #[test]
+    fn translations_differ_from_english() {
+        let mut arguments = FluentArgs::new();
+        arguments.set("brand", "Acme");
+        arguments.set("tail", "42");
+        for language in Language::translations().filter(|language| *language != Language::English) {
+            let same = Message::VARIANTS.iter().filter(|message| {
+                language.format(**message, &arguments) == Language::English.format(**message, &arguments)
+            });
+            // Such as "Message" in French.
+            assert!(same.count() <= 1, "{language:?}");
+        }
+    }
+
+    #[test]
+    fn every_catalogue_file_is_a_language() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/locales")).unwrap();
+        let files: BTreeSet<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(files, Language::translations().map(|language| format!("{}.ftl", language.tag())).collect());
+    }
+
+    #[test]
+    fn language_is_negotiated() {
+        for (requested, accepted, language) in [
+            (None, None, Language::English),
+            (None, Some(""), Language::English),
+            (None, Some("*"), Language::English),
+            (None, Some("de"), Language::German),
+            (None, Some("de-AT,de;q=0.9,en;q=0.8"), Language::German),
+            (None, Some("pt-BR"), Language::Portuguese),
+            (None, Some("ja,zh-Hant-TW;q=0.9,fr-CA;q=0.8,en;q=0.7"), Language::French),
+            (None, Some("ja"), Language::English),
+            (None, Some("EN-gb,de"), Language::English),
+            (None, Some("ar-XB,de"), Language::German),
+            (None, Some("ar"), Language::English),
+            (None, Some(";;,,q=,\u{e9}, nl-BE;q=1"), Language::Dutch),
+            (Some("pl"), Some("de"), Language::Polish),
+            (Some("it-CH"), Some("de"), Language::Italian),
+            (Some("xx"), Some("es-419"), Language::Spanish),
+            (Some("ar-xb"), Some("de"), Language::PseudoRightToLeft),
+        ] {
+            assert_eq!(Language::negotiate(requested, accepted), language, "{requested:?} {accepted:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_isolated_in_right_to_left_text() {
+        let mut arguments = FluentArgs::new();
+        arguments.set("brand", "Acme");
+        assert_eq!(Language::English.format(Message::ReturnLink, &arguments), "Back to Acme");
+        let flipped = Language::PseudoRightToLeft.format(Message::ReturnLink, &arguments);
+        assert_eq!(flipped, "\u{202e}Back\u{202c} \u{202e}to\u{202c} \u{2068}Acme\u{2069}");
+    }
+}

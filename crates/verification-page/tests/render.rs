@@ -1,0 +1,246 @@
+//! Every state of the page in every language.
+
+#![expect(clippy::unwrap_used, reason = "tests panic on failure")]
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
+use ringtrue_verification_page::{
+    Brand, Colour, Language, Page, QrSvg, RenderedPage, SmsToSend, State, detect_platform,
+};
+use strum::VariantArray;
+
+const MAX_BYTES: usize = 50 * 1024;
+const PATH: &str = "/v/dG9rZW4";
+const HOSTILE: &str = "</style><script>alert('1')</script>\" onload=\"x & Söhne";
+
+fn receiver() -> Msisdn {
+    Msisdn::parse("+99000000001", Mode::Sandbox).unwrap()
+}
+
+fn brand(name: &str) -> Brand<'_> {
+    Brand { name, logo_url: Some("https://cdn.shop.example/logo.svg"), colour: Colour::parse("#ffd500") }
+}
+
+fn sms(receiver: &Msisdn, platform: Platform) -> State<'_> {
+    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: false })
+}
+
+fn received(receiver: &Msisdn) -> State<'_> {
+    let platform = Platform::Unknown;
+    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: true })
+}
+
+fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
+    let return_to = Some("https://shop.example/back?verification_id=1&code=\"2\"");
+    let ends = [return_to, None].into_iter().flat_map(|return_to| {
+        [
+            State::Done { return_to },
+            State::NotMatched { return_to },
+            State::Failed { return_to },
+            State::Expired { return_to },
+        ]
+    });
+    let others = [
+        State::Start,
+        State::Silent,
+        State::Leaving { location: "https://operator.example/authorize?a=b&c=d" },
+        State::Confirming,
+        sms(receiver, Platform::Unknown),
+        received(receiver),
+        State::SimSwap,
+        State::Unknown,
+        State::Busy,
+        State::Unavailable,
+        State::Refused,
+    ];
+    others.into_iter().chain(ends).collect()
+}
+
+fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
+    Page {
+        language,
+        brand: Some(brand(name)),
+        number_tail: Some("42".parse().unwrap()),
+        is_sandbox: true,
+        path: PATH,
+        query: "?lang=de&sim=%2B990123",
+        state,
+    }
+}
+
+fn english(state: State<'_>) -> RenderedPage {
+    page(state, "Acme", Language::English).render()
+}
+
+/// Contents of the elements with this name that have no attributes.
+fn contents<'h>(html: &'h str, name: &str) -> Vec<&'h str> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    html.split(&open).skip(1).map(|rest| rest.split(&close).next().unwrap()).collect()
+}
+
+#[test]
+fn every_state_renders_in_every_language() {
+    let receiver = receiver();
+    for language in Language::VARIANTS {
+        for state in all_states(&receiver) {
+            let name = state.name();
+            let RenderedPage { html, .. } = page(state, "Acme", *language).render();
+            let context = format!("{language:?} {name}");
+            let root = format!("<html lang=\"{}\" dir=\"{}\">", language.tag(), language.direction());
+            assert!(html.contains(&root), "{context}");
+            assert!(html.len() < MAX_BYTES, "{context}: {} bytes", html.len());
+            assert_eq!(contents(&html, "h1").len(), 1, "{context}");
+            assert_eq!(html.matches("<main>").count(), 1, "{context}");
+            let title = format!("{} – Acme", contents(&html, "h1")[0]);
+            assert_eq!(contents(&html, "title"), [title.as_str()], "{context}");
+            assert!(html.contains(&format!("<body data-state=\"{name}\"")), "{context}");
+        }
+    }
+    assert_eq!(Language::VARIANTS.iter().filter(|language| language.direction() == "rtl").count(), 1);
+}
+
+#[test]
+fn untrusted_text_is_escaped() {
+    let receiver = receiver();
+    for language in Language::VARIANTS {
+        for state in all_states(&receiver) {
+            let RenderedPage { html, .. } = page(state, HOSTILE, *language).render();
+            assert_eq!(html.matches("<script").count(), 1, "{html}");
+            assert_eq!(html.matches("<style").count(), 2, "{html}");
+            assert!(!html.contains("\" onload") && !html.contains("code=\"2"), "{html}");
+        }
+    }
+    let label = QrSvg::encode("text", "\"><script>").unwrap().to_string();
+    assert!(!label.contains("<script"), "{label}");
+}
+
+#[test]
+fn policy_permits_exactly_the_inline_style_and_script() {
+    let receiver = receiver();
+    for state in all_states(&receiver) {
+        let RenderedPage { html, content_security_policy } = english(state);
+        let hashes = |name| {
+            let texts = contents(&html, name).into_iter();
+            let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+            texts.map(|text| format!("'sha256-{}'", hash(text))).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            content_security_policy,
+            format!(
+                "default-src 'none'; style-src {}; script-src {}; img-src 'self' https://cdn.shop.example; \
+                 connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
+                hashes("style"),
+                hashes("script")
+            )
+        );
+        assert!(!html.contains(" style=") && !html.contains(" onclick="), "{html}");
+    }
+}
+
+#[test]
+fn only_an_https_logo_is_requested() {
+    for logo_url in [None, Some("http://cdn.shop.example/logo.svg"), Some("javascript:alert(1)")] {
+        let brand = Some(Brand { name: "Acme", logo_url, colour: None });
+        let RenderedPage { html, content_security_policy } =
+            Page { brand, ..page(State::SimSwap, "Acme", Language::English) }.render();
+        assert!(!html.contains("<img") && content_security_policy.contains("img-src 'self';"), "{html}");
+    }
+    assert!(english(State::SimSwap).html.contains("<img src=\"https://cdn.shop.example/logo.svg\" alt=\"\""));
+}
+
+#[test]
+fn unknown_link_names_no_brand() {
+    let unknown =
+        Page { brand: None, number_tail: None, is_sandbox: false, ..page(State::Unknown, "Acme", Language::English) };
+    let RenderedPage { html, .. } = unknown.render();
+    assert!(!html.contains("<header>") && !html.contains("Acme") && !html.contains("data-events"), "{html}");
+    assert_eq!(contents(&html, "title"), ["This link is not valid"]);
+}
+
+#[test]
+fn silent_check_starts_by_itself_or_by_a_form() {
+    let refresh = "<meta http-equiv=\"refresh\" content=\"0;url=";
+    let silent = english(State::Silent).html;
+    assert!(silent.contains(&format!("{refresh}{PATH}/silent?lang=de&#38;sim=%2B990123\">")), "{silent}");
+    let start = english(State::Start).html;
+    assert!(!start.contains("http-equiv"), "{start}");
+    let form = format!("<form method=\"post\" action=\"{PATH}/silent?lang=de&#38;sim=%2B990123\">");
+    assert!(start.contains(&form), "{start}");
+    let leaving = english(State::Leaving { location: "https://operator.example/?a=b&c=d" }).html;
+    assert!(leaving.contains(&format!("{refresh}https://operator.example/?a=b&#38;c=d\">")), "{leaving}");
+}
+
+#[test]
+fn page_follows_the_state_with_and_without_script() {
+    let receiver = receiver();
+    for (state, refreshes) in [
+        (State::Start, false),
+        (sms(&receiver, Platform::Unknown), true),
+        (received(&receiver), true),
+        (State::Confirming, true),
+        (State::SimSwap, true),
+    ] {
+        let html = english(state).html;
+        assert!(html.contains(&format!("data-events=\"{PATH}/events?")), "{html}");
+        let refresh = format!("<noscript><meta http-equiv=\"refresh\" content=\"5;url={PATH}?");
+        assert_eq!(html.contains(&refresh), refreshes, "{html}");
+    }
+    let done = english(State::Done { return_to: Some("https://shop.example/?code=1") }).html;
+    assert!(!done.contains("data-events"), "{done}");
+    assert!(done.contains("<noscript><meta http-equiv=\"refresh\" content=\"2;url=https://shop.example/?code=1\">"));
+    assert!(done.contains("data-return-to=\"https://shop.example/?code=1\""), "{done}");
+    assert!(done.contains("<a class=\"button\" href=\"https://shop.example/?code=1\">Back to Acme</a>"), "{done}");
+    let closed = english(State::Done { return_to: None }).html;
+    assert!(closed.contains("You can close this page now.") && !closed.contains("http-equiv"), "{closed}");
+}
+
+#[test]
+fn sms_link_has_the_form_of_the_platform() {
+    const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
+    const PIXEL: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/130.0.0.0 Mobile";
+    const MAC: &str = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15";
+    let receiver = receiver();
+    for (user_agent, separator) in [(IPHONE, "&#38;"), (PIXEL, "?"), (MAC, "?&#38;"), ("", "?&#38;")] {
+        let html = english(sms(&receiver, detect_platform(user_agent))).html;
+        let link = format!("href=\"sms:+99000000001{separator}body=VERIFY%207K3QX9M20D\"");
+        assert!(html.contains(&link), "{user_agent}: {html}");
+        assert!(html.contains(">+99000000001</code>") && html.contains(">VERIFY 7K3QX9M20D</code>"), "{html}");
+    }
+}
+
+#[test]
+fn qr_code_contains_the_sms() {
+    const SCALE: usize = 4;
+    let receiver = receiver();
+    let html = english(sms(&receiver, Platform::Unknown)).html;
+    let side: usize = html.split("viewBox=\"0 0 ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let path = html.split("class=\"dark\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+    let mut dark = vec![vec![false; side]; side];
+    for run in path.split('M').filter(|run| !run.is_empty()) {
+        let (x, rest) = run.split_once(' ').unwrap();
+        let (y, rest) = rest.split_once('h').unwrap();
+        let x: usize = x.parse().unwrap();
+        let length: usize = rest.split('v').next().unwrap().parse().unwrap();
+        dark[y.parse::<usize>().unwrap()][x..x + length].fill(true);
+    }
+    let pixels = side * SCALE;
+    let mut image =
+        rqrr::PreparedImage::prepare_from_greyscale(
+            pixels,
+            pixels,
+            |x, y| {
+                if dark[y / SCALE][x / SCALE] { 0 } else { 255 }
+            },
+        );
+    let (_, text) = image.detect_grids()[0].decode().unwrap();
+    assert_eq!(text, "SMSTO:+99000000001:VERIFY 7K3QX9M20D");
+}
+
+#[test]
+fn accent_colour_is_readable_in_both_schemes() {
+    let html = english(State::Start).html;
+    let style = contents(&html, "style")[1];
+    assert!(style.starts_with(":root{--accent:#ffd500;--on-accent:#000000;--link:#"), "{style}");
+    assert!(!style.contains("--link:#ffd500}}@media") && style.ends_with("{:root{--link:#ffd500}}"), "{style}");
+}

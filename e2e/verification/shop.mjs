@@ -1,0 +1,52 @@
+// A small shop that signs users up with a verification: it creates one, sends the browser to the hosted page, and
+// redeems the code that the browser comes back with.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { Backend } from '../console/backend.mjs';
+
+export async function startShop(ringtrue) {
+  const backend = new Backend(ringtrue);
+  const results = [];
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url, origin);
+    if (url.pathname === '/favicon.ico') return response.writeHead(204).end();
+    if (url.pathname === '/back') {
+      const result = await redeem(backend, url.searchParams);
+      results.push(result);
+      response.setHeader('content-type', 'text/html');
+      return response.end(`<!doctype html><html lang="en"><title>Shop</title><h1>${headline(result)}</h1></html>`);
+    }
+    response.writeHead(404).end();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  return {
+    origin,
+    results,
+    /** Creates a verification that returns to the shop, unless `body` says otherwise. */
+    create: (body) => createVerification(backend, { redirect_url: `${origin}/back?cart=1`, ...body }),
+    /** Sends an SMS from a simulated handset. */
+    sendSms: (from, receiver_phone_number, expected_sms_body) =>
+      backend.sendSms(from, { receiver_phone_number, expected_sms_body }),
+    stop: () => new Promise((resolve) => server.close(resolve)),
+  };
+}
+
+async function createVerification(backend, body) {
+  const response = await backend.call('verification', '/v1/verifications', body);
+  if (response.status !== 201) throw new Error(`create failed: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+async function redeem(backend, parameters) {
+  const { verification_id, code, error } = Object.fromEntries(parameters);
+  if (!code) return { error };
+  const response = await backend.call('verification', `/v1/verifications/${verification_id}`, { code });
+  return response.json();
+}
+
+function headline({ status, match, error }) {
+  if (error) return `Not signed up: ${error}`;
+  return status === 'COMPLETED' && match ? 'Welcome' : 'Not your number';
+}

@@ -1,0 +1,168 @@
+// Walks of users through the hosted verification page.
+import assert from 'node:assert/strict';
+import decodeQr from 'qr/decode.js';
+import { DEVICES, MOBILE_DATA, WIFI, inspect, pageTest, photograph } from './browser.mjs';
+
+const { iphone, android, computer } = DEVICES;
+
+let created = 0;
+/** A number that matches its SIM and has no other check. */
+function nextNumber() {
+  created += 1;
+  return `+99015${String(created).padStart(5, '0')}00`;
+}
+
+/** Opens the page of a new verification, and returns the number and the verification. */
+async function open({ page, shop, address }, body = {}, query = {}) {
+  const phone_number = nextNumber();
+  const verification = await shop.create({ phone_number, device_ip: address, ...body });
+  const url = new URL(verification.url);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  await page.goto(url.href);
+  return { phone_number, ...verification };
+}
+
+/** Sends the SMS that the page shows. */
+async function sendShownSms({ page, shop }, from) {
+  const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
+  await shop.sendSms(from, receiver, body);
+}
+
+pageTest('mobile data: verified without a tap', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { verification_id } = await open(user);
+  await user.page.getByRole('heading', { name: 'Welcome' }).waitFor();
+  const result = user.shop.results.at(-1);
+  assert.deepEqual(
+    [result.verification_id, result.status, result.match, result.method],
+    [verification_id, 'COMPLETED', true, 'secure_sna'],
+  );
+  assert.equal(new URL(user.page.url()).searchParams.get('cart'), '1', 'the redirect URL keeps its query');
+});
+
+pageTest('mobile data of another SIM: not verified', { ...iphone, address: MOBILE_DATA }, async (user) => {
+  await open(user, {}, { sim: '+990123456702' });
+  await user.page.getByRole('heading', { name: 'Not your number' }).waitFor();
+});
+
+for (const [name, device, separator] of [['iPhone', iphone, '&'], ['Android', android, '?']]) {
+  pageTest(`Wi-Fi on ${name}: falls back to a text message`, { ...device, address: WIFI }, async (user) => {
+    const { page } = user;
+    const { phone_number } = await open(user);
+    await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+    assert.equal(await page.locator('.scan').isVisible(), false, 'no QR code on a phone');
+    const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
+    const link = await page.getByRole('link', { name: 'Open messaging app' }).getAttribute('href');
+    assert.equal(link, `sms:${receiver}${separator}body=${encodeURIComponent(body)}`);
+    assert.ok(!(await page.content()).includes(phone_number.slice(1, -2)), 'the number is not shown in full');
+    await inspect(page);
+    await sendShownSms(user, phone_number);
+    // The page follows by itself.
+    await page.getByRole('heading', { name: 'Welcome' }).waitFor();
+    assert.equal(user.shop.results.at(-1).method, 'reverse_sms');
+  });
+}
+
+pageTest('computer: QR code contains the text message', { ...computer, address: WIFI }, async (user) => {
+  const { page, context } = user;
+  await open(user);
+  const qr = page.getByRole('img', { name: 'QR code with the text message' });
+  await qr.waitFor();
+  const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    assert.equal(decodeQr(await photograph(context, qr)), `SMSTO:${receiver}:${body}`);
+  }
+});
+
+pageTest('copy buttons copy the number and the text', { ...computer, address: WIFI }, async (user) => {
+  const { page, context } = user;
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open(user);
+  for (const [name, id] of [['Copy number', '#receiver'], ['Copy message', '#body']]) {
+    await page.getByRole('button', { name }).click();
+    await page.getByText('Copied').waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.equal(copied, await page.locator(id).textContent());
+  }
+});
+
+pageTest('without JavaScript: text message, then back in the shop', {
+  ...android, address: WIFI, javaScriptEnabled: false,
+}, async (user) => {
+  const { phone_number } = await open(user);
+  await user.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+  await sendShownSms(user, phone_number);
+  await user.page.getByRole('heading', { name: 'Welcome' }).waitFor();
+});
+
+pageTest('without JavaScript: silent check without a tap', {
+  ...android, address: MOBILE_DATA, javaScriptEnabled: false,
+}, async (user) => {
+  await open(user);
+  await user.page.getByRole('heading', { name: 'Welcome' }).waitFor();
+});
+
+pageTest('without a redirect URL: a visit verifies nothing, the button does', {
+  ...android, address: MOBILE_DATA,
+}, async (user) => {
+  const { page } = user;
+  await open(user, { redirect_url: undefined });
+  await page.getByRole('heading', { name: 'Confirm your phone number' }).waitFor();
+  await inspect(page);
+  await page.getByRole('button', { name: 'Confirm this phone' }).click();
+  await page.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+  await inspect(page);
+});
+
+pageTest('other way: leads to a text message, then to the end', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page } = user;
+  await open(user, { redirect_url: undefined });
+  await page.getByRole('button', { name: 'Try another way' }).click();
+  await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+  await page.getByRole('button', { name: 'I cannot send a text message' }).click();
+  await page.getByRole('heading', { name: 'We could not confirm your number' }).waitFor();
+  await inspect(page);
+});
+
+pageTest('two tabs show the same end', { ...android, address: WIFI }, async (user) => {
+  const { page, context } = user;
+  const { phone_number, url } = await open(user, { redirect_url: undefined, methods: ['reverse_sms'] });
+  const other = await context.newPage();
+  await other.goto(url);
+  await sendShownSms(user, phone_number);
+  for (const tab of [page, other]) await tab.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+});
+
+for (const [lang, dir, heading] of [['de-AT', 'ltr', 'Senden Sie uns eine SMS'], ['pl', 'ltr', 'Wyślij do nas SMS']]) {
+  pageTest(`speaks the language of the browser: ${lang}`, { ...android, address: WIFI, locale: lang }, async (user) => {
+    await open(user);
+    await user.page.getByRole('heading', { name: heading }).waitFor();
+    assert.equal(await user.page.locator('html').getAttribute('dir'), dir);
+    await inspect(user.page);
+  });
+}
+
+pageTest('right to left', { ...android, address: WIFI }, async (user) => {
+  const { page } = user;
+  await open(user, {}, { lang: 'ar-XB' });
+  await page.locator('html[dir=rtl] #receiver').waitFor();
+  const { heading, receiver } = await page.evaluate(() => ({
+    heading: getComputedStyle(document.querySelector('h1')).textAlign,
+    receiver: getComputedStyle(document.querySelector('#receiver')).direction,
+  }));
+  assert.deepEqual([heading, receiver], ['start', 'ltr']);
+  const [title, main] = await page.evaluate(() => {
+    const range = document.createRange();
+    range.selectNodeContents(document.querySelector('h1'));
+    return [range.getBoundingClientRect().right, document.querySelector('h1').getBoundingClientRect().right];
+  });
+  assert.ok(Math.abs(title - main) < 1, 'text begins at the right');
+  await inspect(page);
+});
+
+pageTest('unknown link', android, async ({ page, base }) => {
+  const response = await page.goto(`${base}/v/${'A'.repeat(43)}`);
+  assert.equal(response.status(), 404);
+  await page.getByRole('heading', { name: 'This link is not valid' }).waitFor();
+  await inspect(page);
+});
