@@ -1,5 +1,5 @@
 //! Durable check creation over HTTP on PostgreSQL, against `pgbench` with single-row inserts of the same rows and the
-//! same number of clients.
+//! same number of clients; and creation of verifications against that of checks.
 
 use std::{
     sync::{
@@ -53,6 +53,33 @@ pub async fn compare() -> anyhow::Result<bool> {
     report::rates(&pgbench, "rows/s");
     report::rates(&minimal_rates, "rows/s");
     Ok(report::ratio_at_least(&ours, &pgbench, 2.0))
+}
+
+/// Creates of verifications, each with its first step, against creates of Reverse SMS checks.
+pub async fn compare_verifications() -> anyhow::Result<bool> {
+    report::heading("Creation of verifications against Reverse SMS checks, over HTTP on PostgreSQL, 128 connections");
+    let deployment = Deployment::start("bench_verifications", "")?;
+    let (checks, verifications) =
+        (deployment.sandbox_project().await?, deployment.sandbox_project_for("verification").await?);
+    let numbers = NumberSequence::default();
+    let creates = async |path: &'static str, token: &str, seconds| {
+        let (token, numbers) = (token.to_owned(), numbers.clone());
+        let write = move |request: &mut Vec<u8>| {
+            let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
+            request.extend_from_slice(json_request("POST", path, &token, &body).as_bytes());
+        };
+        load::generated_rate(deployment.address, CLIENTS, Duration::from_secs(seconds), write).await
+    };
+    let mut ours = Rates::new("verifications");
+    let mut baseline = Rates::new("Reverse SMS checks");
+    creates(CHECKS_PATH, &checks.token, 1).await?;
+    for _ in 0..ROUNDS {
+        ours.rounds.push(creates("/v1/verifications", &verifications.token, ROUND_SECONDS).await?);
+        baseline.rounds.push(creates(CHECKS_PATH, &checks.token, ROUND_SECONDS).await?);
+    }
+    report::rates(&ours, "creates/s");
+    report::rates(&baseline, "creates/s");
+    Ok(report::ratio_at_least(&ours, &baseline, 0.7))
 }
 
 /// Distinct simulated numbers without scripted outcomes, which end in 90 to 99.

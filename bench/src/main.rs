@@ -50,6 +50,8 @@ enum Comparison {
     GroupCommit,
     /// Check creation over HTTP vs `pgbench`.
     Creates,
+    /// Verifications vs Reverse SMS checks: creation over HTTP.
+    Verifications,
     /// Check creation with vs without live feeds of the console.
     Console,
     /// Check reads by id vs a bare handler.
@@ -93,10 +95,11 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 16] = [
+    const ALL: [Comparison; 17] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
+        Comparison::Verifications,
         Comparison::Console,
         Comparison::Reads,
         Comparison::Sms,
@@ -118,6 +121,7 @@ impl Comparison {
             Comparison::Tokens => tokens::compare().await,
             Comparison::GroupCommit => group_commit::compare().await,
             Comparison::Creates => creates::compare().await,
+            Comparison::Verifications => creates::compare_verifications().await,
             Comparison::Console => console::compare().await,
             Comparison::Reads => reads::compare().await,
             Comparison::Sms => sms::compare().await,

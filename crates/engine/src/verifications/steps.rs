@@ -141,12 +141,12 @@ impl Checks {
             Some((Product::SimSwap, _)) => {
                 // The node that asked the operator has died.
                 let end = StepEnd::Error(ErrorCode::InternalError);
-                self.end_step(&record, end, EndedStep::Unanswered).await.map(drop)
+                self.end_step(&record, end, EndedStep::Unchanged).await.map(drop)
             }
             Some((product, step)) => match self.store.find_check(record.check.project, product, step).await? {
-                TenantLookup::Found(step) => match step.expire() {
+                TenantLookup::Found(step) => match step.clone().expire() {
                     Ok(concluded) => self.conclude_step(concluded, id, None).await.map(drop),
-                    Err(_) => Ok(()),
+                    Err(_) => self.adopt_concluded_step(&record, &step).await,
                 },
                 TenantLookup::OtherTenant | TenantLookup::NotFound => Err(StoreError::CorruptRow {
                     table: "verifications",
@@ -156,6 +156,17 @@ impl Checks {
             },
             None => Ok(()),
         }
+    }
+
+    /// Moves on from a step whose check is concluded. Nodes of releases without verifications conclude checks alone:
+    /// during a rolling upgrade, one may receive the SMS of a step.
+    pub(super) async fn adopt_concluded_step(
+        &self,
+        record: &VerificationRecord,
+        step: &AnyCheck,
+    ) -> Result<(), StoreError> {
+        let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(()) };
+        self.end_step(record, StepEnd::from(outcome), EndedStep::Unchanged).await.map(drop)
     }
 
     /// `None`: another request or node was first.

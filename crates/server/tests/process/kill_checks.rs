@@ -116,7 +116,7 @@ async fn every_concluded_check_has_its_callback(store: &str, moments: &[KillPoin
         numbers: Arc::default(),
         token: None,
     };
-    let (rounds, started) = (rounds(), Instant::now());
+    let (rounds, started) = (rounds(ROUNDS), Instant::now());
     for _ in 0..rounds {
         let [responses] = (&SystemEntropy::default() as &dyn Entropy).bytes();
         world.round(world.deployment.serve(), Some(usize::from(responses % RESPONSES_PER_ROUND))).await;
@@ -152,8 +152,8 @@ async fn every_concluded_check_has_its_callback(store: &str, moments: &[KillPoin
 }
 
 #[expect(clippy::disallowed_methods, reason = "set for long runs")]
-fn rounds() -> usize {
-    std::env::var("KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
+pub fn rounds(default: usize) -> usize {
+    std::env::var("KILL_ROUNDS").map_or(default, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
 }
 
 struct World {

@@ -10,6 +10,7 @@ mod exclusive_bind;
 mod faults;
 mod kill;
 mod kill_checks;
+mod kill_verifications;
 mod load;
 mod power_loss;
 mod rate_limit;

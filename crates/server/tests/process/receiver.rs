@@ -8,6 +8,7 @@ use std::{
 };
 
 use ringtrue_test_support::{WAIT_LIMIT, http_server::ReceivedRequest};
+use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
@@ -144,7 +145,9 @@ impl Receiver {
 
     fn take(&self, request: ReceivedRequest) -> u16 {
         let attempt = request.header("x-service-callback-attempt").parse().unwrap();
-        let check = request.json()["check_id"].as_str().unwrap().to_owned();
+        let callback = request.json();
+        let id = callback.get("check_id").or(callback.get("verification_id"));
+        let check = id.and_then(Value::as_str).expect("the id of a check or verification").to_owned();
         let is_fourth = check.ends_with(['0', '4', '8', 'c']);
         let status = if is_fourth && attempt == 1 { 500 } else { 200 };
         self.contents.send_modify(|contents| {

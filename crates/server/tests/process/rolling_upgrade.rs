@@ -2,8 +2,13 @@
 
 use std::{path::PathBuf, process::Command};
 
-use ringtrue_test_support::{database::Database, http_client::Request, poll_until, server_process::ServerProcess};
-use serde_json::json;
+use ringtrue_test_support::{
+    database::Database,
+    http_client::{Request, token_request},
+    poll_until,
+    server_process::ServerProcess,
+};
+use serde_json::{Value, json};
 
 use crate::deployment::{BINARY, CHECKS, Deployment, wait_until_known};
 
@@ -20,13 +25,14 @@ fn previous_release() -> PathBuf {
 #[tokio::test]
 async fn both_releases_run_during_an_upgrade_and_a_rollback() {
     let (this, previous) = (PathBuf::from(BINARY), previous_release());
-    for (from, to) in [(&previous, &this), (&this, &previous)] {
+    for (is_upgrade, from, to) in [(true, &previous, &this), (false, &this, &previous)] {
         let database = Database::postgres().await;
         let from = Deployment::of_release(from, database.address());
         let to = from.with_binary(to);
 
         let (mut first, mut second) = (from.serve(), from.serve());
-        let token = from.product_token(&first, json!({})).await;
+        let credential = from.product_credential(&first, json!({})).await;
+        let token = token_of(&first, &credential, "reverse_sms").await;
         wait_until_known(&second, &token).await;
         let before = create(&first, &token).await;
         assert!(to.run(&["migrate"]).status.success());
@@ -40,6 +46,9 @@ async fn both_releases_run_during_an_upgrade_and_a_rollback() {
             complete(here, there, &created, &token).await;
         }
 
+        let [newer, older] = if is_upgrade { [&first, &second] } else { [&second, &first] };
+        verify_through(newer, older, &credential, &token).await;
+
         stop(&mut second).await;
         let second = to.serve();
         wait_until_known(&second, &token).await;
@@ -48,9 +57,30 @@ async fn both_releases_run_during_an_upgrade_and_a_rollback() {
     }
 }
 
+async fn token_of(server: &ServerProcess, credential: &Value, scope: &str) -> String {
+    let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
+    server.send(token_request(id, secret, scope)).await.access_token()
+}
+
+/// The previous release has no verifications, and receives the SMS of one.
+async fn verify_through(newer: &ServerProcess, older: &ServerProcess, credential: &Value, sms_token: &str) {
+    let token = token_of(newer, credential, "verification").await;
+    let request = json!({"phone_number": NUMBER, "methods": ["reverse_sms"]});
+    let created = newer.send(Request::post("/v1/verifications").bearer(&token).json(&request)).await.assert(201).json();
+    let (to, body) = (&created["next_step"]["receiver_phone_number"], &created["next_step"]["expected_sms_body"]);
+    let sms = json!({"from": NUMBER, "to": to, "body": body});
+    older.send(Request::post("/v1/sandbox/inbound-sms").bearer(sms_token).json(&sms)).await.assert(202);
+    let path = format!("/v1/verifications/{}", created["verification_id"].as_str().unwrap());
+    poll_until("the verification is completed", async || {
+        let verification = newer.get(&path, &token).await.assert(200).json();
+        verification["status"] == "COMPLETED" && verification["match"] == true
+    })
+    .await;
+}
+
 struct Created {
     path: String,
-    sms: serde_json::Value,
+    sms: Value,
 }
 
 async fn create(server: &ServerProcess, token: &str) -> Created {

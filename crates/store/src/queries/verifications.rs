@@ -128,7 +128,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
             insert::<D>(tx, InsertCheck::concluded(*concluded, None).row(), &mut counts).await?;
             false
         }
-        EndedStep::Unanswered => false,
+        EndedStep::Unchanged => false,
     };
     let was_pending = match to {
         AdvanceTo::Step(_) => {

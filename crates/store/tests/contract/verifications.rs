@@ -386,7 +386,7 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         let (step_end, ended) = if is_answered {
             (StepEnd::Verdict(true), EndedStep::Created(Box::new(swap.clone().map(AnyVerdict::from))))
         } else {
-            (StepEnd::Error(ErrorCode::InternalError), EndedStep::Unanswered)
+            (StepEnd::Error(ErrorCode::InternalError), EndedStep::Unchanged)
         };
         let (progress, next) = progress.end_step(step_end, false).unwrap();
         let Move::End(outcome) = next else { panic!("{next:?}") };

@@ -55,8 +55,8 @@ pub enum EndedStep {
     Concluded(CheckConclusion),
     /// The SIM Swap check, which is stored already concluded.
     Created(Box<Concluded<AnyVerdict>>),
-    /// A SIM Swap step without a result has no check.
-    Unanswered,
+    /// Nothing: its check is concluded already, or it is a SIM Swap step without a result, which has no check.
+    Unchanged,
 }
 
 #[derive(Clone, Debug)]
