@@ -6,6 +6,7 @@
 //! it. Paths contain the token and are never logged.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
@@ -226,7 +227,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         let parameter = |wanted: &str| {
             let value =
                 form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
-            value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(|value| value.into_owned())
+            value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(Cow::into_owned)
         };
         let language = parameter("lang");
         // A raw `+` in a query decodes to a space.
