@@ -284,7 +284,7 @@ struct ProgressJson {
 struct StepJson {
     product: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    check_id: Option<uuid::Uuid>,
+    check: Option<uuid::Uuid>,
     /// That of the check. `ACCEPTED`: the step is open.
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -297,7 +297,7 @@ pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError
     let Progress { methods, steps, fall_back_on_mismatch, sim_swap_period } = progress;
     let step_to_json = |step: &Step| StepJson {
         product: step.product.to_string(),
-        check_id: step.check.map(|check| check.0),
+        check: step.check.map(|check| check.0),
         status: step.state.status().to_string(),
         matched: match step.state {
             StepState::Completed { matched } => Some(matched),
@@ -338,6 +338,6 @@ impl StepJson {
             _ => return Err("the status of a step contradicts its other members"),
         };
         let product = self.product.parse().map_err(|_| "not a product")?;
-        Ok(Step { product, check: self.check_id.map(CheckId), state })
+        Ok(Step { product, check: self.check.map(CheckId), state })
     }
 }

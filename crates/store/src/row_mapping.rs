@@ -45,8 +45,8 @@ pub(crate) fn workspace_from_row(row: Row) -> Result<Workspace, StoreError> {
 
 macro_rules! project_columns {
     () => {
-        "id, workspace_id, name, mode, disabled, configuration, products, allowed_networks, created_at, updated_at, \
-         revision, live_since"
+        "id, workspace_id, name, mode, disabled, configuration, products, products_added, allowed_networks, created_at, \
+         updated_at, revision, live_since"
     };
 }
 pub(crate) use project_columns;
@@ -60,7 +60,7 @@ pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
         mode: row.parsed("mode")?,
         disabled: row.boolean("disabled")?,
         configuration: read_configuration(&mut row)?,
-        products: parse_list(&mut row, "products")?,
+        products: parse_lists(&mut row, ["products", "products_added"])?,
         allowed_networks: read_allowed_networks(&mut row)?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
@@ -71,8 +71,8 @@ pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
 
 macro_rules! credential_columns {
     () => {
-        "client_id, workspace_id, project_id, secret_digest, scopes, created_at, expires_at, deleted_at, \
-         last_used_at"
+        "client_id, workspace_id, project_id, secret_digest, scopes, scopes_added, created_at, expires_at, \
+         deleted_at, last_used_at"
     };
 }
 pub(crate) use credential_columns;
@@ -89,7 +89,7 @@ pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
             }
         },
         secret_digest: SecretDigest(row.digest("secret_digest")?),
-        scopes: parse_list(&mut row, "scopes")?,
+        scopes: parse_lists(&mut row, ["scopes", "scopes_added"])?,
         created_at: row.instant("created_at")?,
         expires_at: row.instant_or_null("expires_at")?,
         deleted_at: row.instant_or_null("deleted_at")?,
@@ -191,16 +191,26 @@ pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
 }
 
 /// Encodes a list as JSON strings.
-pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<String, StoreError> {
-    to_json(&items.iter().map(ToString::to_string).collect::<Vec<_>>())
+/// The name of a product, and of its scope, that the previous release does not know.
+const ADDED_NAME: &str = "verification";
+
+/// Names of products or scopes for two columns: those that the previous release knows, and the added ones. It would
+/// reject a row with an unknown name, and must run beside this release during an upgrade.
+pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<[String; 2], StoreError> {
+    let (added, known): (Vec<_>, Vec<_>) = items.iter().map(ToString::to_string).partition(|name| name == ADDED_NAME);
+    Ok([to_json(&known)?, to_json(&added)?])
 }
 
-fn parse_list<T>(row: &mut RowReader, column: &str) -> Result<Vec<T>, StoreError>
+fn parse_lists<T>(row: &mut RowReader, columns: [&str; 2]) -> Result<Vec<T>, StoreError>
 where
     T: FromStr<Err: fmt::Display>,
 {
-    let names: Vec<String> = row.json(column)?;
-    parse_all(row, column, &names)
+    let mut items = Vec::new();
+    for column in columns {
+        let names: Vec<String> = row.json(column)?;
+        items.extend(parse_all(row, column, &names)?);
+    }
+    Ok(items)
 }
 
 fn parse_all<T>(row: &RowReader, column: &str, names: &[String]) -> Result<Vec<T>, StoreError>

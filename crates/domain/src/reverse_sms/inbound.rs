@@ -29,9 +29,14 @@ pub enum SmsOrigin {
 impl SmsOrigin {
     /// The origin that a project's checks accept SMS from.
     pub fn for_project(project: &Project) -> Self {
-        match project.mode {
+        Self::for_checks(project.mode, project.id)
+    }
+
+    /// The origin that checks of a project accept SMS from.
+    pub fn for_checks(mode: Mode, project: ProjectId) -> Self {
+        match mode {
             Mode::Live => SmsOrigin::Operator,
-            Mode::Sandbox => SmsOrigin::Sandbox(project.id),
+            Mode::Sandbox => SmsOrigin::Sandbox(project),
         }
     }
 

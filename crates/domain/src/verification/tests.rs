@@ -1,3 +1,5 @@
+//! Cases and properties of the state machine.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -90,7 +90,7 @@ impl VerificationInput {
         let parse_sms = |sms: SmsJson| {
             Some(SmsInput {
                 network: sms.network.parse().ok()?,
-                receiver: Msisdn::parse(&sms.receiver, Mode::Sandbox).ok()?,
+                receiver: Msisdn::parse(&sms.receiver, mode).ok()?,
                 code: find_code_candidates(&sms.code).first().copied()?,
                 sms_body: sms.body,
             })

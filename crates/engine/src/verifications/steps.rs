@@ -295,10 +295,7 @@ impl Checks {
             }
             Method::ReverseSms => {
                 let sms = input.sms.as_ref().ok_or_else(missing)?;
-                let origin = match verification.mode {
-                    Mode::Live => SmsOrigin::Operator,
-                    Mode::Sandbox => SmsOrigin::Sandbox(verification.project),
-                };
+                let origin = SmsOrigin::for_checks(verification.mode, verification.project);
                 let code = self.hash_code(origin, &sms.receiver, &sms.code)?;
                 let project = self.context.control_plane.project(verification.project);
                 let ttl = project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(Ttl::DEFAULT);

@@ -108,8 +108,8 @@ impl<'w> Walk<'w> {
     }
 }
 
-fn verdict(matched: bool, method: Method) -> Option<VerificationVerdict> {
-    Some(VerificationVerdict { matched, method, no_sim_change: None })
+fn verdict(matched: bool, method: Method) -> VerificationVerdict {
+    VerificationVerdict { matched, method, no_sim_change: None }
 }
 
 fn with_callback() -> CreateVerification {
@@ -130,7 +130,7 @@ async fn silent_match_ends_the_verification() {
         let code = walk.obtain_code().await;
         assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { remaining_attempts: 2 })));
         let verified = walk.redeem(&code).await.unwrap();
-        assert_eq!(verified.check.verdict().copied(), verdict(matched, Method::SecureSna));
+        assert_eq!(verified.check.verdict().copied(), Some(verdict(matched, Method::SecureSna)));
         assert!(verified.next_step.is_none() && verified.page_url.is_none());
         assert!(matches!(walk.redeem(&code).await, Err(RedeemError::AlreadyCompleted { error_code: None, .. })));
         let callbacks = world.callbacks().await.split_off(earlier);
@@ -165,7 +165,7 @@ async fn failed_silent_step_leads_to_reverse_sms_at_once() {
         assert_eq!(world.callbacks().await.len(), earlier, "a step has no callback");
         assert_eq!(walk.send_sms(walk.number).await, SmsOutcome::Concluded);
         let verified = walk.read().await;
-        assert_eq!(verified.check.verdict().copied(), verdict(true, Method::ReverseSms));
+        assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
     }
 }
@@ -192,8 +192,13 @@ async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
     for reads in [true, false] {
         let (walk, _) = Walk::begin(&world, Mode::Live, with_callback()).await;
         let earlier = world.callbacks().await.len();
-        let settle =
-            async || if reads { drop(walk.read().await) } else { drop(world.engine.checks.sweep().await.unwrap()) };
+        let settle = async || {
+            if reads {
+                walk.read().await;
+            } else {
+                world.engine.checks.sweep().await.unwrap();
+            }
+        };
         world.advance_seconds(120);
         settle().await;
         assert_eq!(walk.read().await.next_step.map(|step| step.method()), Some(Method::ReverseSms));
@@ -205,8 +210,13 @@ async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
         // Nobody came by in time.
         let (walk, created) = Walk::begin(&world, Mode::Live, with_callback()).await;
         world.advance_seconds(700);
-        let settle =
-            async || if reads { drop(walk.read().await) } else { drop(world.engine.checks.sweep().await.unwrap()) };
+        let settle = async || {
+            if reads {
+                walk.read().await;
+            } else {
+                world.engine.checks.sweep().await.unwrap();
+            }
+        };
         settle().await;
         let expired = walk.read().await;
         assert_eq!((expired.check.status(), expired.progress.steps.len()), (CheckStatus::Expired, 1));
@@ -248,7 +258,7 @@ async fn mismatch_falls_back_if_the_project_wants_it() {
     let fallen_back = walk.redeem(&code).await.unwrap();
     assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
     assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
-    assert_eq!(walk.read().await.check.verdict().copied(), verdict(false, Method::ReverseSms));
+    assert_eq!(walk.read().await.check.verdict().copied(), Some(verdict(false, Method::ReverseSms)));
 }
 
 #[tokio::test]
@@ -288,7 +298,7 @@ async fn concurrent_ends_of_a_step_lead_on_once() {
             world.advance_seconds(1);
             let (receive, sweep) = (world.engine.checks.receive(sms.clone()), world.engine.checks.sweep());
             let (first, second, swept) = tokio::join!(receive, world.engine.checks.receive(sms), sweep);
-            drop((first.unwrap(), second.unwrap(), swept.unwrap()));
+            assert!(first.is_ok() && second.is_ok() && swept.is_ok());
         }
         let ended = walk.read().await;
         assert!(ended.next_step.is_none(), "{round}: {ended:?}");
@@ -312,6 +322,8 @@ async fn list_is_searched_by_method() {
     }
 }
 
+const SIM_OPERATOR: &str = "sim-swap";
+
 /// An operator that answers, fails, or never answers.
 #[derive(Clone, Copy, Debug)]
 enum SimOperator {
@@ -323,7 +335,7 @@ enum SimOperator {
 #[async_trait]
 impl SimSwapConnector for SimOperator {
     fn name(&self) -> &str {
-        "sim-swap"
+        SIM_OPERATOR
     }
 
     async fn sim_history(&self, _: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
@@ -374,7 +386,7 @@ async fn lost_sim_swap_question_ends_at_its_deadline() {
     world.advance_seconds(15);
     world.engine.checks.sweep().await.unwrap();
     let verified = walk.read().await;
-    assert_eq!(verified.check.verdict().copied(), verdict(true, Method::ReverseSms));
+    assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
     let last = verified.progress.steps.last().unwrap();
     assert_eq!(last.state, StepState::Error(ErrorCode::InternalError));
     assert_eq!(world.callbacks().await.len(), 1);
@@ -395,7 +407,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     assert_eq!(view.state, PageState::Silent { is_verdict_known: false });
     for wrong in ["", "AAAA", &walk.page_token[1..], &walk.page_token.replace(&walk.page_token[..1], "_")] {
         assert!(verifications.page(wrong).await.unwrap().is_none(), "{wrong}");
-        assert!(verifications.page_give_up(wrong).await.unwrap().is_none());
+        assert!(verifications.page_give_up(wrong, Method::SecureSna).await.unwrap().is_none());
     }
     // The chain returns to the page.
     let silent = verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap();
@@ -410,7 +422,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     verifications.page_redeem(&walk.page_token, &code).await.unwrap();
     assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
 
-    verifications.page_give_up(&walk.page_token).await.unwrap().unwrap();
+    verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap().unwrap();
     assert!(matches!(walk.page().await, PageState::SendSms { has_arrived: false, .. }));
     assert!(verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap().is_none());
     walk.send_sms(SANDBOX_NUMBER).await;
@@ -422,7 +434,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     let code = rest.strip_suffix("&reference_id=order%207").expect("the reference");
     assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::AlreadyCompleted { .. })));
     let redeemed = walk.redeem(code).await.unwrap();
-    assert_eq!(redeemed.check.verdict().copied(), verdict(true, Method::ReverseSms));
+    assert_eq!(redeemed.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
     assert!(matches!(walk.redeem(code).await, Err(RedeemError::AlreadyCompleted { .. })));
     assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
     // The page dies with the verification.

@@ -30,6 +30,7 @@ const OTHER: &str = "990481516242";
 const SIM: &str = "990481516244";
 /// Prefix of numbers used by this test only.
 const SUBSCRIBER: &str = "9904815163";
+const VERIFIED: &str = "990481516400";
 const LOOKED_UP_ADDRESS: &str = "203.0.113.82";
 const CLAIMED_ADDRESS: &str = "203.0.113.81";
 
@@ -49,6 +50,7 @@ async fn no_secret_is_logged_or_stored(database: Database) {
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
     secrets.everywhere.extend(send_device_requests(&world).await);
+    secrets.everywhere.extend(visit_verification_page(&world).await);
     secrets.everywhere.extend(send_subscriber_requests(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
@@ -215,6 +217,26 @@ async fn send_device_requests(world: &World) -> Vec<String> {
         secrets.extend([token.to_owned(), state, code]);
     }
     secrets
+}
+
+/// Visits of a hosted verification page, valid and invalid. Returns its token, codes and number.
+async fn visit_verification_page(world: &World) -> Vec<String> {
+    ScriptedOperator::of(world);
+    let project = world.project("Verifies on a page", json!({})).await;
+    let bearer = world.token(&project.client_id, &project.client_secret, "verification").await;
+    let body = json!({"phone_number": format!("+{VERIFIED}"), "redirect_url": "https://app.example/"});
+    let created = world.send(Request::post("/v1/verifications").bearer(&bearer).json(&body)).await.assert(201).json();
+    let path = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap();
+    let open = async |target: &str| client::send(world.node.address, &Request::get(target)).await;
+    open(path).await.assert(200);
+    let state = silent_client::redirect_state(&open(&format!("{path}/silent?sim=%2B{VERIFIED}")).await);
+    let end = open(&silent_client::callback(&state)).await.assert(302);
+    let parameters = silent_client::query(end.header("location").unwrap());
+    let code = parameters.into_iter().find(|(name, _)| name == "code").unwrap().1;
+    for target in [format!("{path}x"), format!("{path}/{state}"), format!("{path}/next?code={code}")] {
+        assert!(open(&target).await.status >= 400);
+    }
+    vec![path.strip_prefix("/v/").unwrap().to_owned(), state, code, VERIFIED.to_owned()]
 }
 
 /// SIM Swap and eligibility requests, valid and invalid. Returns their numbers and addresses.

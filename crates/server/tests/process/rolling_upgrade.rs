@@ -31,8 +31,7 @@ async fn both_releases_run_during_an_upgrade_and_a_rollback() {
         let to = from.with_binary(to);
 
         let (mut first, mut second) = (from.serve(), from.serve());
-        let credential = from.product_credential(&first, json!({})).await;
-        let token = token_of(&first, &credential, "reverse_sms").await;
+        let token = from.product_token(&first, json!({})).await;
         wait_until_known(&second, &token).await;
         let before = create(&first, &token).await;
         assert!(to.run(&["migrate"]).status.success());
@@ -47,7 +46,7 @@ async fn both_releases_run_during_an_upgrade_and_a_rollback() {
         }
 
         let [newer, older] = if is_upgrade { [&first, &second] } else { [&second, &first] };
-        verify_through(newer, older, &credential, &token).await;
+        verify_through(&from.with_binary(&this), newer, older).await;
 
         stop(&mut second).await;
         let second = to.serve();
@@ -63,13 +62,16 @@ async fn token_of(server: &ServerProcess, credential: &Value, scope: &str) -> St
 }
 
 /// The previous release has no verifications, and receives the SMS of one.
-async fn verify_through(newer: &ServerProcess, older: &ServerProcess, credential: &Value, sms_token: &str) {
-    let token = token_of(newer, credential, "verification").await;
+async fn verify_through(deployment: &Deployment, newer: &ServerProcess, older: &ServerProcess) {
+    let credential = deployment.product_credential(newer, json!({})).await;
+    let token = token_of(newer, &credential, "verification").await;
+    let sms_token = token_of(newer, &credential, "reverse_sms").await;
+    wait_until_known(older, &sms_token).await;
     let request = json!({"phone_number": NUMBER, "methods": ["reverse_sms"]});
     let created = newer.send(Request::post("/v1/verifications").bearer(&token).json(&request)).await.assert(201).json();
     let (to, body) = (&created["next_step"]["receiver_phone_number"], &created["next_step"]["expected_sms_body"]);
     let sms = json!({"from": NUMBER, "to": to, "body": body});
-    older.send(Request::post("/v1/sandbox/inbound-sms").bearer(sms_token).json(&sms)).await.assert(202);
+    older.send(Request::post("/v1/sandbox/inbound-sms").bearer(&sms_token).json(&sms)).await.assert(202);
     let path = format!("/v1/verifications/{}", created["verification_id"].as_str().unwrap());
     poll_until("the verification is completed", async || {
         let verification = newer.get(&path, &token).await.assert(200).json();

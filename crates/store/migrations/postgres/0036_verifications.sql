@@ -79,3 +79,7 @@ $$;
 select create_check_partitions(
     floor(extract(epoch from now()) * 1000)::bigint,
     floor(extract(epoch from now() + interval '2 months') * 1000)::bigint);
+
+-- JSON: names that the previous release does not know. It would reject them in `products` and `scopes`.
+alter table projects add column products_added text not null default '[]';
+alter table credentials add column scopes_added text not null default '[]';

@@ -16,3 +16,7 @@ create table verifications (
     input             blob,
     code_redeemed_at  integer
 ) strict, without rowid;
+
+-- JSON: names that the previous release does not know. It would reject them in `products` and `scopes`.
+alter table projects add column products_added text not null default '[]' check (json_valid(products_added));
+alter table credentials add column scopes_added text not null default '[]' check (json_valid(scopes_added));
