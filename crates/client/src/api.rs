@@ -11,6 +11,7 @@ use http::{
 use ringtrue_domain::product::{Product, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use url::{Url, form_urlencoded};
 
 use crate::{
@@ -28,6 +29,7 @@ use crate::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_PAGE_SIZE: u32 = 100;
+const RATE_LIMIT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Requests to the server of a profile, and the printer of the command that makes them.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct ApiSession {
     pub profile: Profile,
     pub http: HttpClient,
     pub printer: Printer,
+    /// Whether requests beyond the rate limit wait for the next second.
+    pub waits_for_rate_limit: bool,
     /// Shown in hints.
     name: Option<ProfileName>,
     tokens: TokenCache,
@@ -66,7 +70,14 @@ impl ApiSession {
         let http = HttpClient::new(profile.ca_file.as_deref()).map_err(|error| {
             CommandError::with_hint(error.to_string(), "Use a PEM file with certificates: --ca-file PATH")
         })?;
-        Ok(ApiSession { profile, http, printer: context.printer, name: None, tokens: TokenCache::default() })
+        Ok(ApiSession {
+            profile,
+            http,
+            printer: context.printer,
+            waits_for_rate_limit: false,
+            name: None,
+            tokens: TokenCache::default(),
+        })
     }
 
     pub(crate) fn base_url(&self) -> &Url {
@@ -217,11 +228,16 @@ impl ApiSession {
             let token = self.token(scope).await?;
             headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.access_token.reveal()))?);
             let response = self.send(method.clone(), url, headers.clone(), body.clone()).await?;
-            if response.status != 401 || !is_cached {
-                return Ok(response);
+            match response.status {
+                // The token was revoked, or the server was replaced.
+                401 if is_cached => self.tokens.remove(client_id, scope)?,
+                429 if self.waits_for_rate_limit
+                    && self.problem(&response).retry_after() == Some(RATE_LIMIT_WINDOW) =>
+                {
+                    sleep(RATE_LIMIT_WINDOW).await;
+                }
+                _ => return Ok(response),
             }
-            // The token was revoked, or the server was replaced.
-            self.tokens.remove(client_id, scope)?;
         }
     }
 

@@ -92,6 +92,8 @@ pub async fn selftest_server(
 /// Runs all cases. Fails if any case fails.
 async fn run(mut fixture: Fixture) -> Result<(), CommandError> {
     let fixture = &mut fixture;
+    // Fast cases can exceed the default limit.
+    fixture.session.waits_for_rate_limit = true;
     let mut report = Report { printer: fixture.session.printer, progress: Progress::start(), results: vec![] };
     macro_rules! run_case {
         ($name:literal, $case:expr) => {{

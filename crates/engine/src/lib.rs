@@ -211,6 +211,9 @@ impl Engine {
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
         let tokens = Arc::new(Tokens::new(&context, store.clone(), store.clone()));
         let accounts = Arc::new(Accounts::new(&context, store.clone(), store.clone(), store.clone(), store.clone()));
+        let tasks = TaskTracker::new();
+        // Lets `wait` return when no task is left; spawning still works.
+        tasks.close();
         let checks = Arc::new_cyclic(|itself| Checks {
             context: context.clone(),
             store: store.clone(),
@@ -222,7 +225,7 @@ impl Engine {
             search_limiter: SearchLimiter::default(),
             verifications: store.clone(),
             sim_swap_questions: SimSwapQuestions::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             itself: itself.clone(),
         });
         let silent = Arc::new(SilentFlow {

@@ -334,6 +334,11 @@ impl Verifications {
         }
     }
 
+    /// Waits for the questions that this node is asking operators.
+    pub async fn wait_idle(&self) {
+        self.checks.tasks.wait().await;
+    }
+
     /// A verification of a project, with its current step. Overdue ones are expired first, so that no client sees them
     /// as open.
     async fn load_of_project(&self, project: ProjectId, id: CheckId) -> Result<Current, ReadError> {

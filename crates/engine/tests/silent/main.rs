@@ -10,4 +10,5 @@ mod operators;
 mod redemption;
 mod redirects;
 mod state;
+mod verifications;
 mod world;

@@ -78,6 +78,7 @@ pub struct World {
     pub simulated: Arc<Operator>,
     pub live: Project,
     pub sandbox: Project,
+    pub sandbox_access: Arc<SandboxAccess>,
     receiver: Arc<Receiver>,
     _folder: TempDir,
 }
@@ -110,7 +111,7 @@ impl World {
         ]);
         sandbox_access.set_silent_connector(Arc::clone(&simulated) as _);
         let [live, sandbox] = projects(&engine).await;
-        World { engine, clock, ours, other, simulated, live, sandbox, receiver, _folder: folder }
+        World { engine, clock, ours, other, simulated, live, sandbox, sandbox_access, receiver, _folder: folder }
     }
 
     pub fn project(&self, mode: Mode) -> &Project {

@@ -15,17 +15,28 @@ mod process;
 mod receivers;
 mod rng;
 mod scenario;
+mod verifications;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use process::Template;
 use scenario::Scenario;
+use verifications::VerificationScenario;
 
 const DEFAULT_SEED_COUNT: u64 = 8;
 const STEPS_PER_SEED: usize = 150;
 
 #[test]
 fn every_check_concludes_once_and_its_callback_is_sent() {
+    run_seeds(|seed, template| Scenario::new(seed, template).run(STEPS_PER_SEED));
+}
+
+#[test]
+fn every_verification_ends_once_and_no_step_begins_twice() {
+    run_seeds(|seed, template| VerificationScenario::new(seed, template).run(STEPS_PER_SEED));
+}
+
+fn run_seeds(run: impl Fn(u64, &Template) + Sync) {
     let first = env_number("SIMULATION_SEED");
     let count = env_number("SIMULATION_COUNT").unwrap_or(if first.is_some() { 1 } else { DEFAULT_SEED_COUNT });
     let seeds = first.unwrap_or(1)..first.unwrap_or(1) + count;
@@ -40,7 +51,7 @@ fn every_check_concludes_once_and_its_callback_is_sent() {
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    Scenario::new(seed, &template).run(STEPS_PER_SEED);
+                    run(seed, &template);
                 }
             });
         }

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use ringtrue_domain::{lifecycle::ErrorCode, product::Product};
+use ringtrue_domain::{lifecycle::ErrorCode, product::Product, sim_swap::SimHistory};
 use ringtrue_engine::ports::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult,
+    SimSwapConnector, SimSwapRequest,
 };
 
 pub const NAME: &str = "simulated";
@@ -15,11 +16,22 @@ pub const LOCATION: &str = "https://operator.example/?state=";
 #[derive(Debug, Default)]
 pub struct Operator {
     next: Mutex<Option<Result<SilentResult, ErrorCode>>>,
+    default: Mutex<Option<Result<SilentResult, ErrorCode>>>,
 }
 
 impl Operator {
     pub fn set_next_result(&self, result: Result<SilentResult, ErrorCode>) {
         *self.next.lock().unwrap() = Some(result);
+    }
+
+    /// For calls without a result of their own.
+    pub fn set_default_result(&self, result: Result<SilentResult, ErrorCode>) {
+        *self.default.lock().unwrap() = Some(result);
+    }
+
+    fn take_result(&self) -> Result<SilentResult, ErrorCode> {
+        let next = self.next.lock().unwrap().take();
+        next.or_else(|| self.default.lock().unwrap().clone()).expect("a scripted result")
     }
 }
 
@@ -34,8 +46,7 @@ impl SilentConnector for Operator {
     }
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        let result = self.next.lock().unwrap().take().expect("a scripted result");
-        result.map(|_| AuthorizationRedirect {
+        self.take_result().map(|_| AuthorizationRedirect {
             location: format!("{LOCATION}{}", request.state),
             connector_data: request.check.0.as_bytes().to_vec(),
         })
@@ -43,6 +54,17 @@ impl SilentConnector for Operator {
 
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, response.check.0.as_bytes());
-        self.next.lock().unwrap().take().expect("a scripted result")
+        self.take_result()
+    }
+}
+
+#[async_trait]
+impl SimSwapConnector for Operator {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        Ok(SimHistory::NoChangeFor(request.period.duration()))
     }
 }

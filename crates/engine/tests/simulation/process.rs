@@ -90,6 +90,23 @@ impl Machine {
         Machine { folder, master: template.master.clone(), environment }
     }
 
+    /// Starts another node on the database of a process.
+    pub fn start_node(&self, process: &Process) -> Engine {
+        let Environment { clock, entropy, receivers, operator, limits } = self.environment.clone();
+        let sandbox = Arc::new(SandboxAccess::default());
+        sandbox.set_silent_connector(Arc::clone(&operator) as _);
+        sandbox.set_sim_swap_connector(operator);
+        let dependencies = EngineDependencies {
+            store: Arc::clone(&process.store),
+            clock,
+            entropy,
+            transport: receivers,
+            master_key: MasterKey::from_base64(&self.master).unwrap(),
+            sandbox,
+        };
+        process.runtime.block_on(Engine::start(dependencies, settings(limits))).unwrap()
+    }
+
     pub fn start_process(&self) -> Process {
         Process::start(&self.folder.path().join("ringtrue.db"), &self.master, &self.environment)
     }
@@ -111,7 +128,8 @@ impl Process {
             let master = MasterKey::from_base64(master).unwrap();
             let transport = Arc::clone(&receivers) as _;
             let sandbox = Arc::new(SandboxAccess::default());
-            sandbox.set_silent_connector(operator);
+            sandbox.set_silent_connector(Arc::clone(&operator) as _);
+            sandbox.set_sim_swap_connector(operator);
             let store_port = Arc::clone(&store);
             let parts =
                 EngineDependencies { store: store_port, clock, entropy, transport, master_key: master, sandbox };

@@ -134,7 +134,7 @@ impl Receivers {
         };
         let post = Post {
             process_run: state.process_run,
-            check: body["check_id"].as_str().unwrap().to_owned(),
+            check: body["check_id"].as_str().or(body["verification_id"].as_str()).unwrap().to_owned(),
             attempt: header("x-service-callback-attempt").parse().unwrap(),
             at: now,
             body: request.body.clone(),

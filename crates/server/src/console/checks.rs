@@ -324,11 +324,12 @@ pub async fn detail(
     let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
     let (product, id) = (parse_product(&ids)?, ids.check()?);
     let project = access.project.id;
-    let check = app.engine.checks.read_any_check(project, product, id).await?;
+    // First, because it expires an overdue step.
     let progress = match product {
         Product::Verification => Some(app.engine.verifications.read(project, id).await?.progress),
         _ => None,
     };
+    let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
     let log = app.engine.callbacks.callback_log(project, id).await?;
     let layout = access.layout("Check", MenuSection::Checks);

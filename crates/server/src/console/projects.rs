@@ -313,8 +313,9 @@ fn parse_verification_patch(fields: &FormFields) -> Result<VerificationPatch, St
         let seconds = i64::from_str(text).map_err(|_| "the TTL of a verification must be 60 to 3600 seconds")?;
         VerificationTtl::try_from(seconds).map_err(|error| error.to_string())
     });
-    let methods = fields.get("verification_methods").map(|names| names.split(' ').map(str::parse::<Method>).collect());
-    let methods: Option<Vec<_>> = methods.transpose().map_err(|error: InvalidMethod| error.to_string())?;
+    let methods = fields.get("verification_methods");
+    let methods = methods.map(|names| names.split(' ').map(str::parse).collect::<Result<Vec<Method>, _>>());
+    let methods = methods.transpose().map_err(|error: InvalidMethod| error.to_string())?;
     Ok(VerificationPatch {
         methods: methods.map_or(Patch::Clear, Patch::Set),
         fall_back_on_mismatch: Patch::Set(fields.contains("fall_back_on_mismatch")),

@@ -258,7 +258,7 @@ async fn invalid_values_are_rejected(world: World) {
     }
     let nulls = json!({"name": "Nulls", "mode": null, "products": null, "configuration": {"secure_sna": null}});
     let created = create(&world, &nulls).await.assert(201).json();
-    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 5));
+    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 6));
     create(&world, &json!({"name": "No settings", "configuration": null})).await.assert(201);
 }
 

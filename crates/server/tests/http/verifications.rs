@@ -1,6 +1,6 @@
 //! Verifications end to end: methods, steps, fallback, redemption, SIM Swap, callbacks and lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
@@ -9,7 +9,10 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::Mode,
 };
-use ringtrue_engine::ports::{Clock, Inbox, SmsOutcome};
+use ringtrue_engine::{
+    ports::{Clock, Inbox, SmsOutcome},
+    verifications::PageState,
+};
 use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
@@ -20,7 +23,7 @@ use crate::{
     receiver::Receiver,
     reverse_sms::ReverseSmsClient,
     scripted_operator::ScriptedOperator,
-    silent_client::{callback, redirect_state},
+    silent_client::{callback, query, redirect_state},
     world::{TestProject, World, send_to},
 };
 
@@ -165,8 +168,16 @@ async fn silent_match_completes_the_verification(world: World) {
     let mut receiver = Receiver::start().await;
     let body = json!({"phone_number": EVEN, "reference_id": "signup-1", "callback_url": receiver.url("/done")});
     let created = client.create(&body).await;
-    let expected =
-        ["created_at", "methods", "next_step", "reference_id", "status", "ttl", "url", "verification_id"].into();
+    let expected = BTreeSet::from([
+        "created_at",
+        "methods",
+        "next_step",
+        "reference_id",
+        "status",
+        "ttl",
+        "url",
+        "verification_id",
+    ]);
     assert_eq!(keys(&created), expected);
     assert_eq!((&created["status"], &created["ttl"]), (&json!("ACCEPTED"), &json!(600)));
     assert_eq!(created["methods"], json!(["secure_sna", "reverse_sms"]));
@@ -523,6 +534,7 @@ async fn lists_are_filtered(world: World) {
     assert_completed(&by_sms, false, "reverse_sms");
     world.advance(SignedDuration::from_secs(10));
     let open = client.create(&json!({"phone_number": EVEN, "reference_id": "order-3"})).await;
+    world.advance(SignedDuration::from_secs(10));
     let failed = client.create(&json!({"phone_number": EVEN, "methods": ["reverse_sms"]})).await;
     let failed = client.next(id(&failed)).await.assert(200).json();
 
@@ -632,6 +644,36 @@ async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
+/// The code with which the hosted page returns to the backend.
+async fn completion_code_is_redeemed_once(world: World) {
+    let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
+    let redirect_url = "https://shop.example/back?cart=7";
+    let body = json!({"phone_number": EVEN, "redirect_url": redirect_url, "reference_id": "signup-1"});
+    let created = client.create(&body).await;
+    let token = text(&created, "url").rsplit('/').next().unwrap();
+    client.send_sms(&created, EVEN).await;
+    let completed = client.get(id(&created)).await;
+    assert_completed(&completed, true, "reverse_sms");
+
+    let page = world.node.engine.verifications.page(token).await.unwrap().expect("the page of the verification");
+    let PageState::Done { matched: true, return_to: Some(url) } = page.state else { panic!("{page:?}") };
+    assert!(url.starts_with(redirect_url), "the URL is kept");
+    let parameters: BTreeMap<_, _> = query(&url).into_iter().collect();
+    assert_eq!(
+        (parameters["verification_id"].as_str(), parameters["reference_id"].as_str()),
+        (id(&created), "signup-1")
+    );
+    let code = &parameters["code"];
+    client.redeem(id(&created), "wrong").await.assert_problem(409, "check_already_completed");
+    let (one, other) = join(client.redeem(id(&created), code), client.redeem(id(&created), code)).await;
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
+    let redeemed = if one.status == 200 { one } else { other };
+    assert_eq!(redeemed.json(), completed);
+    client.redeem(id(&created), code).await.assert_problem(409, "check_already_completed");
+}
+
 async fn callback_is_resent(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
     let mut receiver = Receiver::start().await;
@@ -662,5 +704,6 @@ on_both_stores!(
     lists_are_filtered,
     concurrent_requests_start_one_step,
     sms_at_the_deadline_ends_the_verification_once,
+    completion_code_is_redeemed_once,
     callback_is_resent,
 );

@@ -39,6 +39,7 @@ mod silent_sample;
 mod sms_parts;
 mod transfer;
 mod usage;
+mod verifications;
 mod workspaces;
 
 /// Generates a test of each case for a database.
@@ -74,6 +75,7 @@ mod division {
             missing_partitions_are_created,
             lookups_by_id_and_code_are_one_task,
             tables_with_rows_are_distributed_while_they_are_written;
+        verifications: moves_stay_on_one_shard;
     }
 }
 
@@ -229,6 +231,19 @@ contract! {
         checks_awaiting_a_number_become_pending,
         check_history_is_stored,
         overdue_checks_are_listed_oldest_first;
+    verifications:
+        verification_is_created_with_its_first_step,
+        step_leads_to_the_next_once,
+        end_is_stored_with_its_callback,
+        completion_code_is_redeemed_once,
+        next_step_counts_towards_the_number_limit,
+        first_step_over_the_number_limit_creates_nothing,
+        expiry_ends_step_and_verification,
+        sim_swap_step_moves_the_deadline_and_ends_with_its_check,
+        concurrent_moves_succeed_once,
+        verification_of_a_number_is_erased,
+        old_verifications_are_deleted,
+        misplaced_step_is_rejected;
     concluded_checks:
         concluded_check_round_trips,
         duplicate_concluded_check_fails_only_itself,

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::{
     accounts, activity, callbacks, check_sample,
     fixture::{Database, StoreFixture},
-    requests, sample, sandbox, silent_sample, sms_parts,
+    requests, sample, sandbox, silent_sample, sms_parts, verifications,
 };
 
 /// Exports of one test.
@@ -80,6 +80,8 @@ async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     let silent = silent_sample::store_check(store, shop.id, Product::SecureSna).await;
     assert!(store.begin_redirect(silent_sample::redirect(&silent, "23410")).await.unwrap());
     silent_sample::redeemed(store, shop.id, Product::Discovery).await;
+    verifications::stored(store, shop.id).await;
+    verifications::completed(store, shop.id).await;
     let concluded = check_sample::concluded(store, shop.id, sample::now()).await;
     let retry = AttemptOutcome::RetryAt(sample::later(10));
     assert!(store.settle_attempt(callbacks::settlement(concluded.id, 1, retry)).await.unwrap());

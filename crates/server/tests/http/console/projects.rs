@@ -64,7 +64,7 @@ async fn developers_create_and_change_projects(world: World) {
         ("ttl", "5", "60 to 900"),
         ("ttl", "x", "60 to 900"),
         ("reverse_sms_callback_url", "ftp://example.com", "reverse_sms/callback_url"),
-        ("verification_methods", "sim_swap", "unknown method"),
+        ("verification_methods", "sim_swap", "Unknown method"),
         ("verification_ttl", "5", "60 to 3600"),
         ("brand_logo_url", "http://example.com/logo.svg", "https"),
         ("brand_colour", "red", "six hexadecimal digits"),

@@ -1,0 +1,464 @@
+//! Verifications: one request that falls back by itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    lifecycle::{CheckId, CheckStatus, ErrorCode},
+    phone::Msisdn,
+    product::Product,
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    search::parse,
+    sim_swap::SimHistory,
+    tenancy::Mode,
+    verification::{Method, SEARCH_FIELDS, StepState, VerificationVerdict},
+};
+use ringtrue_engine::{
+    checks::CreateError,
+    ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
+    reverse_sms::CreateReverseSms,
+    silent::{DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectOutcome},
+    verifications::{CreateVerification, GiveUpError, PageState, StepInstructions, Verification},
+};
+use ringtrue_test_support::engine::engine_settings;
+
+use crate::world::{NOT_MOBILE, ON_OURS, OTHER, OURS, SMS_ONLY, UNCONNECTED, World, address, expect_state};
+
+const SANDBOX_NUMBER: &str = "+990123456700";
+const CALLBACK_URL: &str = "https://acme.example/verified";
+
+/// Acts as the end-user and the API client of a verification.
+struct Walk<'w> {
+    world: &'w World,
+    mode: Mode,
+    id: CheckId,
+    number: &'static str,
+    page_token: String,
+}
+
+impl<'w> Walk<'w> {
+    async fn begin(world: &'w World, mode: Mode, request: CreateVerification) -> (Walk<'w>, Verification) {
+        let number = if mode == Mode::Live { OURS } else { SANDBOX_NUMBER };
+        let request = CreateVerification { phone_number: number.to_owned(), ..request };
+        let created = world.engine.verifications.create(world.project(mode), request, None).await.unwrap();
+        let (_, token) = created.page_url.as_deref().unwrap().rsplit_once("/v/").unwrap();
+        let walk = Walk { world, mode, id: created.check.id, number, page_token: token.to_owned() };
+        (walk, created)
+    }
+
+    async fn read(&self) -> Verification {
+        self.world.engine.verifications.read(self.world.project(self.mode).id, self.id).await.unwrap()
+    }
+
+    async fn open_url(&self, from: &str) -> NextStep {
+        let verification = self.read().await;
+        let Some(StepInstructions::SecureSna { url }) = verification.next_step else { panic!("{verification:?}") };
+        let (_, token) = url.split_once("?t=").unwrap();
+        let (product, check) = verification.progress.open_step().unwrap();
+        let request = DeviceRequest { product, check, token, sim: None, address: address(from) };
+        self.world.engine.silent.open_device_url(request).await.unwrap()
+    }
+
+    async fn return_with(&self, state: &str) -> RedirectOutcome {
+        let connector = if self.mode == Mode::Live { "ours" } else { "simulated" };
+        let (address, peer) = (address(ON_OURS), "127.0.0.1:4711".parse().unwrap());
+        let returned = DeviceReturn { connector, state, peer, address, query: &[], headers: &[] };
+        self.world.engine.silent.handle_authorization_response(returned).await.unwrap()
+    }
+
+    /// Completes the redirects of the silent step.
+    async fn obtain_code(&self) -> String {
+        let state = expect_state(Ok(self.open_url(ON_OURS).await));
+        self.return_with(&state).await.result.expect("a code").0
+    }
+
+    async fn redeem(&self, code: &str) -> Result<Verification, RedeemError> {
+        self.world.engine.verifications.redeem(self.world.project(self.mode).id, self.id, code).await
+    }
+
+    async fn give_up(&self) -> Result<Verification, GiveUpError> {
+        self.world.engine.verifications.give_up_step(self.world.project(self.mode).id, self.id).await
+    }
+
+    /// The SMS that the verification asks for.
+    async fn sms(&self, from: &str) -> InboundSms {
+        let verification = self.read().await;
+        let Some(StepInstructions::ReverseSms { receiver, sms_body }) = verification.next_step else {
+            panic!("{verification:?}")
+        };
+        InboundSms {
+            origin: SmsOrigin::for_project(self.world.project(self.mode)),
+            connector: "sms".into(),
+            from: SmsSender::Number(Msisdn::parse(from, self.mode).unwrap()),
+            to: receiver,
+            text: sms_body,
+            received_at: self.world.engine.clock().now(),
+        }
+    }
+
+    async fn send_sms(&self, from: &str) -> SmsOutcome {
+        let sms = self.sms(from).await;
+        self.world.engine.checks.receive(sms).await.unwrap()
+    }
+
+    async fn page(&self) -> PageState {
+        self.world.engine.verifications.page(&self.page_token).await.unwrap().expect("a page").state
+    }
+}
+
+fn verdict(matched: bool, method: Method) -> Option<VerificationVerdict> {
+    Some(VerificationVerdict { matched, method, no_sim_change: None })
+}
+
+fn with_callback() -> CreateVerification {
+    CreateVerification { callback_url: Some(CALLBACK_URL.to_owned()), ..CreateVerification::default() }
+}
+
+const MODES: [Mode; 2] = [Mode::Live, Mode::Sandbox];
+
+#[tokio::test]
+async fn silent_match_ends_the_verification() {
+    let world = World::new().await;
+    for (mode, matched) in [(Mode::Live, true), (Mode::Live, false), (Mode::Sandbox, true), (Mode::Sandbox, false)] {
+        world.operator(mode).set_result(Ok(SilentResult::Match(matched)));
+        let earlier = world.callbacks().await.len();
+        let (walk, created) = Walk::begin(&world, mode, with_callback()).await;
+        assert_eq!(created.progress.methods, [Method::SecureSna, Method::ReverseSms]);
+        assert_eq!((created.check.status(), created.ttl()), (CheckStatus::Accepted, 600));
+        let code = walk.obtain_code().await;
+        assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { remaining_attempts: 2 })));
+        let verified = walk.redeem(&code).await.unwrap();
+        assert_eq!(verified.check.verdict().copied(), verdict(matched, Method::SecureSna));
+        assert!(verified.next_step.is_none() && verified.page_url.is_none());
+        assert!(matches!(walk.redeem(&code).await, Err(RedeemError::AlreadyCompleted { error_code: None, .. })));
+        let callbacks = world.callbacks().await.split_off(earlier);
+        let [callback] = &callbacks[..] else { panic!("{callbacks:?}") };
+        assert!(
+            callback.starts_with(&format!(r#"{{"verification_id":"{}","status":"COMPLETED""#, walk.id)),
+            "{callback}"
+        );
+        assert!(callback.contains(&format!(r#""match":{matched},"method":"secure_sna""#)), "{callback}");
+    }
+}
+
+#[tokio::test]
+async fn failed_silent_step_leads_to_reverse_sms_at_once() {
+    let world = World::new().await;
+    for mode in MODES {
+        // The sandbox takes the announced address for that of the device.
+        let device_ip = (mode == Mode::Sandbox).then(|| NOT_MOBILE.to_owned());
+        let (walk, _) = Walk::begin(&world, mode, CreateVerification { device_ip, ..with_callback() }).await;
+        let earlier = world.callbacks().await.len();
+        let NextStep::Finish(outcome) = walk.open_url(NOT_MOBILE).await else { panic!("redirected") };
+        let returned = outcome.verification.expect("a verification");
+        assert_eq!(
+            (returned.id, returned.page_token, returned.began_at_page),
+            (walk.id, walk.page_token.clone(), false)
+        );
+        let fallen_back = walk.read().await;
+        assert_eq!(fallen_back.check.status(), CheckStatus::Pending);
+        let states: Vec<_> = fallen_back.progress.steps.iter().map(|step| (step.product, step.state)).collect();
+        let failed = StepState::Error(ErrorCode::NotMobileIp);
+        assert_eq!(states, [(Product::SecureSna, failed), (Product::ReverseSms, StepState::Open)]);
+        assert_eq!(world.callbacks().await.len(), earlier, "a step has no callback");
+        assert_eq!(walk.send_sms(walk.number).await, SmsOutcome::Concluded);
+        let verified = walk.read().await;
+        assert_eq!(verified.check.verdict().copied(), verdict(true, Method::ReverseSms));
+        assert_eq!(world.callbacks().await.len(), earlier + 1);
+    }
+}
+
+#[tokio::test]
+async fn steps_can_be_given_up() {
+    let world = World::new().await;
+    let (walk, _) = Walk::begin(&world, Mode::Live, with_callback()).await;
+    let fallen_back = walk.give_up().await.unwrap();
+    assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
+    let exhausted = walk.give_up().await.unwrap();
+    assert_eq!(exhausted.check.error_code(), Some(ErrorCode::MethodsExhausted));
+    let given_up = StepState::Error(ErrorCode::GivenUp);
+    assert!(exhausted.progress.steps.iter().all(|step| step.state == given_up), "{exhausted:?}");
+    assert!(matches!(walk.give_up().await, Err(GiveUpError::Concluded(CheckStatus::Error))));
+    let callbacks = world.callbacks().await;
+    assert_eq!(callbacks.len(), 1);
+    assert!(callbacks[0].contains(r#""error_code":"methods_exhausted""#), "{callbacks:?}");
+}
+
+#[tokio::test]
+async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
+    let world = World::new().await;
+    for reads in [true, false] {
+        let (walk, _) = Walk::begin(&world, Mode::Live, with_callback()).await;
+        let earlier = world.callbacks().await.len();
+        let settle =
+            async || if reads { drop(walk.read().await) } else { drop(world.engine.checks.sweep().await.unwrap()) };
+        world.advance_seconds(120);
+        settle().await;
+        assert_eq!(walk.read().await.next_step.map(|step| step.method()), Some(Method::ReverseSms));
+        world.advance_seconds(300);
+        settle().await;
+        assert_eq!(walk.read().await.check.error_code(), Some(ErrorCode::MethodsExhausted));
+        assert_eq!(world.callbacks().await.len(), earlier + 1);
+
+        // Nobody came by in time.
+        let (walk, created) = Walk::begin(&world, Mode::Live, with_callback()).await;
+        world.advance_seconds(700);
+        let settle =
+            async || if reads { drop(walk.read().await) } else { drop(world.engine.checks.sweep().await.unwrap()) };
+        settle().await;
+        let expired = walk.read().await;
+        assert_eq!((expired.check.status(), expired.progress.steps.len()), (CheckStatus::Expired, 1));
+        assert_eq!(expired.check.updated_at(), Some(created.check.expires_at));
+        assert_eq!(world.callbacks().await.len(), earlier + 2);
+    }
+}
+
+#[tokio::test]
+async fn methods_are_those_that_the_number_supports() {
+    let world = World::new().await;
+    let create = async |number: &str, methods: Option<Vec<Method>>| {
+        let request = CreateVerification { phone_number: number.to_owned(), methods, ..CreateVerification::default() };
+        world.engine.verifications.create(&world.live, request, None).await
+    };
+    for (number, wanted, methods) in [
+        (OURS, None, &[Method::SecureSna, Method::ReverseSms][..]),
+        (OURS, Some(vec![Method::ReverseSms, Method::SecureSna]), &[Method::ReverseSms, Method::SecureSna]),
+        (OTHER, None, &[Method::SecureSna]),
+        (SMS_ONLY, None, &[Method::ReverseSms]),
+    ] {
+        let created = create(number, wanted).await.unwrap();
+        assert_eq!(created.progress.methods, methods, "{number}");
+        assert_eq!(created.next_step.map(|step| step.method()), methods.first().copied());
+    }
+    for (number, wanted) in [(UNCONNECTED, None), (OTHER, Some(vec![Method::ReverseSms]))] {
+        let refused = create(number, wanted).await;
+        assert!(matches!(refused, Err(CreateError::MnoNotSupported)), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn mismatch_falls_back_if_the_project_wants_it() {
+    let mut world = World::new().await;
+    world.live.configuration.verification.fall_back_on_mismatch = true;
+    world.ours.set_result(Ok(SilentResult::Match(false)));
+    let (walk, _) = Walk::begin(&world, Mode::Live, CreateVerification::default()).await;
+    let code = walk.obtain_code().await;
+    let fallen_back = walk.redeem(&code).await.unwrap();
+    assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
+    assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
+    assert_eq!(walk.read().await.check.verdict().copied(), verdict(false, Method::ReverseSms));
+}
+
+#[tokio::test]
+async fn step_over_the_number_limit_is_skipped() {
+    let world = World::new().await;
+    let (walk, _) = Walk::begin(&world, Mode::Live, CreateVerification::default()).await;
+    let limit = engine_settings().number_limit.max_checks;
+    let created = join_all((0..limit).map(|_| {
+        let request = CreateReverseSms { phone_number: OURS.to_owned(), reference: None, callback_url: None };
+        world.engine.checks.create_reverse_sms(&world.live, request, None)
+    }));
+    assert!(created.await.iter().all(Result::is_ok));
+    let exhausted = walk.give_up().await.unwrap();
+    assert_eq!(exhausted.check.error_code(), Some(ErrorCode::MethodsExhausted));
+    let last = exhausted.progress.steps.last().unwrap();
+    assert_eq!((last.check, last.state), (None, StepState::Error(ErrorCode::TooManyRequests)));
+}
+
+#[tokio::test]
+async fn concurrent_ends_of_a_step_lead_on_once() {
+    let world = World::new().await;
+    for round in 0..6 {
+        let earlier = world.callbacks().await.len();
+        // Sandbox projects have no limit of checks per number.
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, with_callback()).await;
+        let code = walk.obtain_code().await;
+        let (redeemed, given_up, opened) = tokio::join!(walk.redeem(&code), walk.give_up(), walk.give_up());
+        let current = walk.read().await;
+        assert_eq!(
+            current.progress.steps.iter().filter(|step| step.product == Product::SecureSna).count(),
+            1,
+            "{round}: {redeemed:?} {given_up:?} {opened:?}"
+        );
+        if current.next_step.is_some() {
+            world.advance_seconds(299);
+            let sms = walk.sms(SANDBOX_NUMBER).await;
+            world.advance_seconds(1);
+            let (receive, sweep) = (world.engine.checks.receive(sms.clone()), world.engine.checks.sweep());
+            let (first, second, swept) = tokio::join!(receive, world.engine.checks.receive(sms), sweep);
+            drop((first.unwrap(), second.unwrap(), swept.unwrap()));
+        }
+        let ended = walk.read().await;
+        assert!(ended.next_step.is_none(), "{round}: {ended:?}");
+        assert_eq!(world.callbacks().await.len(), earlier + 1, "{round}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn list_is_searched_by_method() {
+    let world = World::new().await;
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+    let code = walk.obtain_code().await;
+    walk.redeem(&code).await.unwrap();
+    Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+    for (text, found) in [("method==secure_sna", 1), ("method==reverse_sms", 0), ("status==ACCEPTED", 1)] {
+        let filter = Some(parse(text, &SEARCH_FIELDS).unwrap());
+        let page = ringtrue_domain::page::PageRequest::new(10, 1).unwrap();
+        let listed = world.engine.verifications.list(world.sandbox.id, filter, page).await.unwrap();
+        assert_eq!((listed.total_items, listed.items.len()), (found, usize::try_from(found).unwrap()), "{text}");
+        assert!(listed.items.iter().all(|item| item.progress.steps.len() == 1 && item.page_url.is_none()));
+    }
+}
+
+/// An operator that answers, fails, or never answers.
+#[derive(Clone, Copy, Debug)]
+enum SimOperator {
+    Answers(SignedDuration),
+    Fails,
+    Hangs,
+}
+
+#[async_trait]
+impl SimSwapConnector for SimOperator {
+    fn name(&self) -> &str {
+        "sim-swap"
+    }
+
+    async fn sim_history(&self, _: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        match *self {
+            SimOperator::Answers(no_change_for) => Ok(SimHistory::NoChangeFor(no_change_for)),
+            SimOperator::Fails => Err(ErrorCode::MnoServerError),
+            SimOperator::Hangs => std::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn match_is_followed_by_the_sim_swap_question() {
+    let world = World::new().await;
+    let day = SignedDuration::from_hours(24);
+    for (operator, no_sim_change, state) in [
+        (SimOperator::Answers(day), Some(true), StepState::Completed { matched: true }),
+        (SimOperator::Fails, None, StepState::Error(ErrorCode::MnoServerError)),
+    ] {
+        world.sandbox_access.set_sim_swap_connector(Arc::new(operator));
+        let earlier = world.callbacks().await.len();
+        let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
+        let code = walk.obtain_code().await;
+        // The answer to the redemption has that of the operator.
+        let verified = walk.redeem(&code).await.unwrap();
+        let expected = VerificationVerdict { matched: true, method: Method::SecureSna, no_sim_change };
+        assert_eq!(verified.check.verdict(), Some(&expected), "{operator:?}");
+        let last = verified.progress.steps.last().unwrap();
+        assert_eq!((last.product, last.state), (Product::SimSwap, state));
+        let swap = world.engine.checks.sim_swap_check(world.sandbox.id, last.check.unwrap()).await.unwrap();
+        assert_eq!((swap.verification, swap.status()), (Some(walk.id), state.status()));
+        assert_eq!(world.callbacks().await.len(), earlier + 1);
+    }
+}
+
+#[tokio::test]
+async fn lost_sim_swap_question_ends_at_its_deadline() {
+    let world = World::new().await;
+    world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
+    let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
+    walk.give_up().await.unwrap();
+    assert_eq!(walk.send_sms(SANDBOX_NUMBER).await, SmsOutcome::Concluded);
+    let asking = walk.read().await;
+    assert_eq!((asking.check.status(), asking.next_step), (CheckStatus::Pending, None));
+    assert_eq!(walk.page().await, PageState::SimSwap);
+    world.advance_seconds(15);
+    world.engine.checks.sweep().await.unwrap();
+    let verified = walk.read().await;
+    assert_eq!(verified.check.verdict().copied(), verdict(true, Method::ReverseSms));
+    let last = verified.progress.steps.last().unwrap();
+    assert_eq!(last.state, StepState::Error(ErrorCode::InternalError));
+    assert_eq!(world.callbacks().await.len(), 1);
+}
+
+#[tokio::test]
+async fn page_shows_each_step_and_returns_with_a_code() {
+    let world = World::new().await;
+    let request = CreateVerification {
+        redirect_url: Some("https://shop.example/back?session=1".to_owned()),
+        reference: "order 7".parse().ok(),
+        ..CreateVerification::default()
+    };
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
+    let verifications = &world.engine.verifications;
+    let view = verifications.page(&walk.page_token).await.unwrap().unwrap();
+    assert!(view.has_redirect_url);
+    assert_eq!(view.state, PageState::Silent { is_verdict_known: false });
+    for wrong in ["", "AAAA", &walk.page_token[1..], &walk.page_token.replace(&walk.page_token[..1], "_")] {
+        assert!(verifications.page(wrong).await.unwrap().is_none(), "{wrong}");
+        assert!(verifications.page_give_up(wrong).await.unwrap().is_none());
+    }
+    // The chain returns to the page.
+    let silent = verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap();
+    let state = expect_state(Ok(silent.expect("the silent step")));
+    let outcome = walk.return_with(&state).await;
+    let returned = outcome.verification.unwrap();
+    assert!(returned.began_at_page && returned.page_token == walk.page_token);
+    assert!(outcome.redirect_url.is_some());
+    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+    // Only the backend may redeem it.
+    let code = outcome.result.unwrap().0;
+    verifications.page_redeem(&walk.page_token, &code).await.unwrap();
+    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+
+    verifications.page_give_up(&walk.page_token).await.unwrap().unwrap();
+    assert!(matches!(walk.page().await, PageState::SendSms { has_arrived: false, .. }));
+    assert!(verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap().is_none());
+    walk.send_sms(SANDBOX_NUMBER).await;
+    let PageState::Done { matched: true, return_to: Some(return_to) } = walk.page().await else {
+        panic!("{:?}", walk.page().await)
+    };
+    let expected = format!("https://shop.example/back?session=1&verification_id={}&code=", walk.id);
+    let rest = return_to.strip_prefix(&expected).expect("the redirect URL");
+    let code = rest.strip_suffix("&reference_id=order%207").expect("the reference");
+    assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::AlreadyCompleted { .. })));
+    let redeemed = walk.redeem(code).await.unwrap();
+    assert_eq!(redeemed.check.verdict().copied(), verdict(true, Method::ReverseSms));
+    assert!(matches!(walk.redeem(code).await, Err(RedeemError::AlreadyCompleted { .. })));
+    assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
+    // The page dies with the verification.
+    world.advance_seconds(16 * 60);
+    assert!(verifications.page(&walk.page_token).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn page_without_redirect_url_redeems_the_code_itself() {
+    let world = World::new().await;
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+    let verifications = &world.engine.verifications;
+    let silent = verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap();
+    let state = expect_state(Ok(silent.expect("the silent step")));
+    let code = walk.return_with(&state).await.result.unwrap().0;
+    verifications.page_redeem(&walk.page_token, "wrong").await.unwrap().unwrap();
+    verifications.page_redeem(&walk.page_token, &code).await.unwrap().unwrap();
+    assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
+}
+
+#[tokio::test]
+async fn page_of_a_failed_or_expired_verification_returns_with_its_error() {
+    let world = World::new().await;
+    let request = || CreateVerification {
+        redirect_url: Some("https://shop.example/back".to_owned()),
+        ..CreateVerification::default()
+    };
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, request()).await;
+    walk.give_up().await.unwrap();
+    walk.give_up().await.unwrap();
+    let id = walk.id;
+    let return_to = |error| Some(format!("https://shop.example/back?verification_id={id}&error={error}"));
+    assert_eq!(walk.page().await, PageState::Failed { return_to: return_to("methods_exhausted") });
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, request()).await;
+    world.advance_seconds(700);
+    let id = walk.id;
+    let return_to = format!("https://shop.example/back?verification_id={id}&error=check_expired");
+    assert_eq!(walk.page().await, PageState::Expired { return_to: Some(return_to) });
+}
