@@ -48,8 +48,7 @@ struct LoggedRequestBody {
 
 impl From<RequestLogEntry> for LoggedRequestBody {
     fn from(entry: RequestLogEntry) -> Self {
-        let (error_code, detail) =
-            entry.rejection.map(|rejection| (rejection.error_code, rejection.detail)).unzip();
+        let (error_code, detail) = entry.rejection.map(|rejection| (rejection.error_code, rejection.detail)).unzip();
         LoggedRequestBody {
             entry_id: entry.id.to_string(),
             at: timestamp::format(entry.at),
