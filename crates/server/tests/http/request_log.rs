@@ -36,7 +36,9 @@ async fn requests_are_listed_and_filtered(world: World) {
     assert_eq!((&first["method"], &first["route"]), (&json!("POST"), &json!(CHECKS)));
     assert_eq!((&first["status"], &first["error_code"]), (&json!(400), &json!("bad_request")));
     assert_eq!((&first["client_id"], &first["authenticated"]), (&json!(project.client_id), &json!(true)));
-    assert!(!first.to_string().contains("0123"), "{first}");
+    for field in ["body", "detail"] {
+        assert!(!first[field].as_str().unwrap().contains("0123"), "{first}");
+    }
     assert_eq!(
         (&second["status"], &second["query"], &second["error_code"]),
         (&json!(200), &json!("size=5"), &Value::Null)
