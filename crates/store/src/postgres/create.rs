@@ -43,7 +43,7 @@ impl BatchedOperation for InsertCheck {
         if responses.is_empty() && numbers.are_distinct {
             let mut statements = Vec::new();
             statements.extend((!numbers.limits.is_empty()).then(|| numbers.count()));
-            statements.extend(insert_statements(batch.to_vec(), tx.slot())?);
+            statements.extend(insert_statements(batch, tx.slot())?);
             match tx.commit(&statements).await {
                 Ok(_) => return Ok(vec![CreateCheckOutcome::Created; batch.len()]),
                 Err(BatchError::NumberLimitReached) => tx.rollback().await?,
@@ -64,7 +64,7 @@ impl BatchedOperation for InsertCheck {
             statements.push(clear_responses(&refused_responses));
         }
         if !admitted.is_empty() {
-            statements.extend(insert_statements(admitted, tx.slot())?);
+            statements.extend(insert_statements(&admitted, tx.slot())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -238,7 +238,7 @@ fn store_times(times: &Times) -> BatchStatement<'static> {
 }
 
 /// Inserts checks with their verifications, deadlines, redirect sessions and counters.
-fn insert_statements(new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Vec<BatchStatement<'_>>, BatchError> {
+fn insert_statements<'a>(new: &[&'a InsertCheck], slot: CounterSlot) -> Result<Vec<BatchStatement<'a>>, BatchError> {
     let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
     rows.sort_unstable_by_key(|row| row.check.id);
     let mut statements = vec![insert_checks(&rows)];
@@ -264,7 +264,7 @@ fn insert_statements(new: Vec<&InsertCheck>, slot: CounterSlot) -> Result<Vec<Ba
                 .column(&silent, |(check, _)| check.bucket().number()),
         );
     }
-    statements.extend(insert_verifications(&new)?);
+    statements.extend(insert_verifications(new)?);
     let counts: Vec<_> = rows.iter().map(CheckRow::usage).collect();
     statements.extend(update_counters(&counts, slot)?);
     Ok(statements)

@@ -13,8 +13,8 @@ fn last_line(output: &str) -> Value {
 fn verify_walks_every_path() {
     let client = TestClient::signed_in();
     for (arguments, code, expected) in [
-        (format!("{MATCHING}"), 0, json!({"status": "COMPLETED", "match": true, "method": "secure_sna"})),
-        (format!("{OTHER}"), 0, json!({"status": "COMPLETED", "match": false, "method": "secure_sna"})),
+        (MATCHING.to_owned(), 0, json!({"status": "COMPLETED", "match": true, "method": "secure_sna"})),
+        (OTHER.to_owned(), 0, json!({"status": "COMPLETED", "match": false, "method": "secure_sna"})),
         (
             format!("{MATCHING} --no-mobile-data --sim-swap-period 60"),
             0,
