@@ -40,7 +40,7 @@ impl UsageCounts {
                 match row.get("match").and_then(Value::as_bool) {
                     Some(true) => self.matched += count,
                     Some(false) => self.not_matched += count,
-                    // SIM Swap has no match.
+                    // Not every product has a verdict.
                     None => {}
                 }
             }

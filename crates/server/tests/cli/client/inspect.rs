@@ -76,7 +76,7 @@ fn usage_is_counted_by_product_and_period() {
             ["product", "total", "completed", "match", "no_match", "open"].map(|name| field(row, name).to_owned())
         };
         let rows: Vec<_> = rows.iter().map(counts).collect();
-        assert_eq!(rows, [["reverse_sms", "1", "1", "1", "0", "0"], ["sim_swap", "1", "1", "0", "0", "0"]], "{period}");
+        assert_eq!(rows, [["reverse_sms", "1", "1", "1", "0", "0"], ["sim_swap", "1", "1", "1", "0", "0"]], "{period}");
     }
     let project = text(&client.dev()["project"], "project_id").to_owned();
     let detailed = client.json(&format!("usage --detailed --since 2h --project {project}"));
