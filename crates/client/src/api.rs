@@ -47,8 +47,8 @@ pub(crate) struct ApiSession {
 /// Page of a list.
 pub(crate) struct Page {
     pub content: Vec<Value>,
-    pages: u64,
-    total: u64,
+    pub pages: u64,
+    pub total: u64,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +169,7 @@ impl ApiSession {
                 HttpError::Refused | HttpError::ConnectTimeout => "Check that the server is running, and its port.",
                 HttpError::Tls => "If the server has a private CA, run `ringtrue login` again with --ca-file PATH.",
                 HttpError::Timeout | HttpError::Lost => "Try again.",
-                HttpError::TooLarge => "Use a smaller --size.",
+                HttpError::TooLarge => "Use a smaller --size, or a shorter range.",
                 HttpError::Protocol => "Check that Ringtrue is running at this URL.",
             };
             CommandError::Unreachable { message: format!("{} is unreachable: {error}", self.base_url()), hint }
@@ -193,6 +193,24 @@ impl ApiSession {
         body: Option<&Value>,
         idempotency_key: Option<&str>,
     ) -> Result<Value, CommandError> {
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        let response = self.send_json(Some(scope), method, url, body, idempotency_key).await?;
+        match response.status {
+            200..=299 if response.body.is_empty() => Ok(Value::Null),
+            200..=299 => serde_json::from_slice(&response.body).map_err(|_| self.problem(&response)),
+            _ => Err(self.problem(&response)),
+        }
+    }
+
+    /// Sends a JSON body, if any, with a token of this scope, if any, and returns the response with any status.
+    pub(crate) async fn send_json(
+        &self,
+        scope: Option<Scope>,
+        method: Method,
+        url: &Url,
+        body: Option<Bytes>,
+        idempotency_key: Option<&str>,
+    ) -> Result<HttpResponse, CommandError> {
         let mut headers = HeaderMap::new();
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -202,7 +220,8 @@ impl ApiSession {
                 .map_err(|_| CommandError::with_hint("invalid --idempotency-key", "Use printable ASCII characters."))?;
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        let body = Bytes::from(body.map_or_else(String::new, Value::to_string));
+        let body = body.unwrap_or_default();
+        let Some(scope) = scope else { return self.send(method, url, headers, body).await };
         let client_id = &self.credential(scope)?.client_id;
         loop {
             let is_cached = self.tokens.get(client_id, scope).is_some();
@@ -212,16 +231,12 @@ impl ApiSession {
             match response.status {
                 // The token was revoked, or the server was replaced.
                 401 if is_cached => self.tokens.remove(client_id, scope)?,
-                200..=299 if response.body.is_empty() => return Ok(Value::Null),
-                200..=299 => return serde_json::from_slice(&response.body).map_err(|_| self.problem(&response)),
-                status => {
-                    let problem = self.problem(&response);
-                    let is_rate_limited = status == 429 && problem.retry_after() == Some(RATE_LIMIT_WINDOW);
-                    if !(self.waits_for_rate_limit && is_rate_limited) {
-                        return Err(problem);
-                    }
+                429 if self.waits_for_rate_limit
+                    && self.problem(&response).retry_after() == Some(RATE_LIMIT_WINDOW) =>
+                {
                     sleep(RATE_LIMIT_WINDOW).await;
                 }
+                _ => return Ok(response),
             }
         }
     }
@@ -257,13 +272,18 @@ impl ApiSession {
         }
         let page = self.fetch_page(scope, path, search.as_deref(), *size, number.get()).await?;
         self.printer.print_objects(columns, &page.content)?;
+        self.print_page_note(number.get(), &page);
+        Ok(())
+    }
+
+    /// Prints the number of the page and of all items below a table.
+    pub(crate) fn print_page_note(&self, number: u32, page: &Page) {
         if self.printer.output == Output::Table {
             printer::print_note(&match page.total {
                 0 => "No results found.".to_owned(),
                 total => format!("Page {number} of {}; {total} in total.", page.pages),
             });
         }
-        Ok(())
     }
 
     pub(crate) async fn fetch_page(
@@ -274,8 +294,21 @@ impl ApiSession {
         size: u32,
         number: u32,
     ) -> Result<Page, CommandError> {
+        let search: Vec<_> = search.map(|search| ("search", search.to_owned())).into_iter().collect();
+        self.fetch_filtered_page(scope, path, &search, size, number).await
+    }
+
+    /// `filter` has the query parameters of the list other than `size` and `page`.
+    pub(crate) async fn fetch_filtered_page(
+        &self,
+        scope: Scope,
+        path: &[&str],
+        filter: &[(&'static str, String)],
+        size: u32,
+        number: u32,
+    ) -> Result<Page, CommandError> {
         let mut query = vec![("size", size.to_string()), ("page", number.to_string())];
-        query.extend(search.map(|search| ("search", search.to_owned())));
+        query.extend_from_slice(filter);
         let mut response = self.get(scope, path, &query).await?;
         let count = |name: &str| response.pointer(name).and_then(Value::as_u64).unwrap_or(0);
         let (pages, total) = (count("/page/total_pages"), count("/page/total_elements"));

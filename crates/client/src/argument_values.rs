@@ -8,11 +8,15 @@ use std::{
 
 use clap::{
     ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{product::Product, timestamp, verification::Method};
+use ringtrue_domain::{
+    product::{Product, Scope},
+    timestamp,
+    verification::Method,
+};
 use serde_json::{Map, Value, json};
 use url::{Host, Position, Url};
 
@@ -35,10 +39,20 @@ pub(crate) fn command_name(product: Product) -> &'static str {
     }
 }
 
-/// Parses products by their command names.
+/// Parses products by their command names, or their names in the API.
 pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
-    PossibleValuesParser::new(products.iter().copied().map(command_name))
-        .try_map(|text| text.replace('-', "_").parse::<Product>())
+    let names = products.iter().map(|product| PossibleValue::new(command_name(*product)).alias(product.as_str()));
+    PossibleValuesParser::new(names).try_map(|text| text.replace('-', "_").parse::<Product>())
+}
+
+/// Parses scopes; errors and shell completion list them.
+pub(crate) fn scope_parser() -> impl TypedValueParser<Value = Scope> {
+    PossibleValuesParser::new(Scope::all().map(Scope::as_str)).try_map(|text| text.parse::<Scope>())
+}
+
+pub(crate) fn http_method_parser() -> impl TypedValueParser<Value = http::Method> {
+    PossibleValuesParser::new(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+        .try_map(|text| text.to_uppercase().parse::<http::Method>())
 }
 
 /// Parses methods of verifications by the command names of their products.
@@ -93,6 +107,10 @@ impl From<String> for PrivateArgument {
 }
 
 impl PrivateArgument {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns the argument, or reads standard input.
     pub fn read(&self) -> Result<String, CommandError> {
         const STDIN_MARKER: &str = "-";

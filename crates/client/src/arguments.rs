@@ -14,30 +14,36 @@ use ringtrue_domain::{
 
 use crate::argument_values::{
     FinalStatus, PRODUCTS_WITH_CALLBACKS, PRODUCTS_WITH_CHECKS, PrivateArgument, ProfileName, SecureUrl, Since,
-    SmsFault, method_parser, parse_final_http_status, parse_timestamp, product_parser,
+    SmsFault, http_method_parser, method_parser, parse_final_http_status, parse_timestamp, product_parser,
+    scope_parser,
 };
 
 /// Commands that call the HTTP API of a server with a credential.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Save the credential of a project or workspace for the commands below. Prompts for the secret, or reads it from
-    /// standard input or `RINGTRUE_CLIENT_SECRET`.
+    /// Save the credential of a project or workspace for the API client commands. Prompts for what is missing; the
+    /// secret is read without echo, from standard input or from `RINGTRUE_CLIENT_SECRET`.
     Login(LoginArguments),
     /// Delete a saved profile
     Logout(ProfileOption),
     /// List the saved profiles
     Profiles,
+    /// Show the profile: its server, workspace and project, and the scopes of its credentials
+    Whoami(ProfileOption),
+    /// Print the URL of a page of the server, and open it in a browser
+    Open(OpenArguments),
     /// Print an access token
     Token {
         #[command(flatten)]
         profile_option: ProfileOption,
         /// Scope of the token
-        #[arg(long, value_name = "SCOPE")]
+        #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
         scope: Scope,
     },
     /// Verify a number from start to end: create a verification, act as the user in the sandbox, and print every change
     Verify(VerifyArguments),
     /// Verification: the best available method, with fallback to the next one
+    #[command(alias = "verifications")]
     Verification(WithProfile<VerificationAction>),
     /// Reverse SMS: the user texts a code from the claimed number
     ReverseSms(WithProfile<ReverseSmsAction>),
@@ -48,8 +54,19 @@ pub enum ClientCommand {
     /// SIM Swap: check whether a number's SIM was changed recently
     SimSwap(WithProfile<SimSwapAction>),
     /// Create and show projects
+    #[command(alias = "project")]
     Projects(WithProfile<ProjectsAction>),
+    /// Show the usage of a workspace: counts by product and period
+    Usage(UsageArguments),
+    /// Show the audit log of a workspace, newest first
+    Audit(AuditArguments),
+    /// Show the request log of a project: recent API requests without their values, oldest first
+    Logs(LogsArguments),
+    /// Send any request to the API, with a token of the right scope. Prints the status on standard error, the body on
+    /// standard output.
+    Api(ApiArguments),
     /// Resend callbacks
+    #[command(alias = "callback")]
     Callbacks(WithProfile<CallbacksAction>),
     /// Print new and changed checks until Ctrl+C
     Tail(TailArguments),
@@ -77,10 +94,10 @@ pub struct LoginArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
     /// URL of the server: https, or http on this machine
-    #[arg(long, value_name = "URL", required_unless_present = "data")]
+    #[arg(long, value_name = "URL")]
     pub base_url: Option<SecureUrl>,
     /// Client id of a project or workspace. A profile holds up to one of each.
-    #[arg(long, value_name = "ID", required_unless_present = "data", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub client_id: Option<String>,
     /// Extra CA certificates to trust (PEM)
     #[arg(long, value_name = "PATH")]
@@ -339,8 +356,8 @@ pub struct NewProject {
     #[arg(long, value_enum, default_value_t = ProjectMode::Sandbox)]
     pub mode: ProjectMode,
     /// Enabled products [default: all]
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',')]
-    pub products: Option<Vec<String>>,
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::ALL))]
+    pub products: Option<Vec<Product>>,
     /// URL that receives the results of checks
     #[arg(long, value_name = "URL")]
     pub callback_url: Option<String>,
@@ -448,7 +465,7 @@ pub struct CredentialOwnerArguments {
 #[derive(Debug, Args)]
 pub struct NewCredential {
     /// Scopes of the credential [default: all scopes of its owner]
-    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',', value_parser = scope_parser())]
     pub scopes: Vec<Scope>,
     /// Expiry time, such as 2027-01-31T00:00:00Z [default: never]
     #[arg(long, value_name = "T", value_parser = parse_timestamp)]
@@ -463,4 +480,130 @@ pub enum CredentialsAction {
     Get { client_id: ClientId },
     /// Delete a credential and revoke its tokens
     Delete { client_id: ClientId },
+}
+
+#[derive(Debug, Args)]
+pub struct OpenArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    #[arg(value_enum, default_value_t = ServerPage::Console)]
+    pub page: ServerPage,
+    /// Only print the URL
+    #[arg(long)]
+    pub print: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServerPage {
+    /// Console
+    Console,
+    /// API reference
+    #[value(alias = "reference")]
+    Docs,
+    /// Error codes
+    Errors,
+    /// OpenAPI document
+    Openapi,
+}
+
+#[derive(Debug, Args)]
+pub struct UsageArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// Start of the range: an age such as 2h or 30d, or a time such as 2026-11-01T00:00:00Z [default: 24 hours by hour,
+    /// 30 days by day, 12 months by month]
+    #[arg(long, value_name = "AGE")]
+    pub since: Option<Since>,
+    /// End of the range, exclusive [default: now]
+    #[arg(long, value_name = "T", value_parser = parse_timestamp)]
+    pub until: Option<Timestamp>,
+    /// Length of a period
+    #[arg(long, value_enum, default_value_t = UsagePeriod::Day)]
+    pub by: UsagePeriod,
+    /// Only this project [default: all projects of the workspace]
+    #[arg(long, value_name = "ID")]
+    pub project: Option<ProjectId>,
+    /// A line for each project, status, match and network
+    #[arg(long)]
+    pub detailed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UsagePeriod {
+    Hour,
+    Day,
+    Month,
+}
+
+#[derive(Debug, Args)]
+pub struct AuditArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub page: NonZeroU32,
+    /// Page size, at most 100
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub size: u32,
+    /// Fetch all pages
+    #[arg(long, conflicts_with_all = ["page", "size"])]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogsArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    /// Project of the requests [default: the project of the profile, or the only one of the workspace]
+    #[arg(long, value_name = "ID")]
+    pub project: Option<ProjectId>,
+    /// Only responses of this class
+    #[arg(long, value_name = "CLASS", value_enum)]
+    pub status: Option<ResponseClass>,
+    /// Only responses with this error code, such as `bad_request`
+    #[arg(long, value_name = "CODE")]
+    pub error_code: Option<String>,
+    /// Only requests with this id, as in `X-Request-Id`
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+    /// Number of requests, at most 100
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub size: u32,
+    /// Then print new requests until Ctrl+C
+    #[arg(long, short)]
+    pub follow: bool,
+    #[command(flatten)]
+    pub interval: PollInterval,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResponseClass {
+    /// Success and redirects
+    #[value(name = "2xx")]
+    Success,
+    /// Client errors
+    #[value(name = "4xx")]
+    ClientError,
+    /// Server errors
+    #[value(name = "5xx")]
+    ServerError,
+}
+
+#[derive(Debug, Args)]
+pub struct ApiArguments {
+    #[command(flatten)]
+    pub profile_option: ProfileOption,
+    #[arg(value_parser = http_method_parser(), ignore_case = true)]
+    pub method: http::Method,
+    /// Path and query, such as `/v1/verifications?size=5`. `{workspace_id}` and `{project_id}` stand for those of the
+    /// profile.
+    pub path: PrivateArgument,
+    /// JSON body: the text itself, `@FILE`, or `-` for standard input
+    #[arg(long, short, value_name = "JSON")]
+    pub data: Option<PrivateArgument>,
+    /// Scope of the token [default: the scope of the path]
+    #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
+    pub scope: Option<Scope>,
+    /// Repeating a key within a day returns the first response
+    #[arg(long, value_name = "TEXT")]
+    pub idempotency_key: Option<String>,
 }

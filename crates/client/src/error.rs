@@ -14,6 +14,9 @@ pub enum CommandError {
     Output(#[from] io::Error),
     #[error("{message}\n  {hint}")]
     Rejected { message: String, hint: String },
+    /// Invalid command line that the parser of arguments cannot detect.
+    #[error("{message}\n  {hint}")]
+    Usage { message: String, hint: String },
     /// Error response of a server.
     #[error(transparent)]
     Api(ApiProblem),
@@ -31,6 +34,10 @@ pub enum CommandError {
 impl CommandError {
     pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
         CommandError::Rejected { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        CommandError::Usage { message: message.into(), hint: hint.into() }
     }
 
     pub(crate) fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -55,6 +62,7 @@ impl CommandError {
 
     pub fn exit_code(&self) -> u8 {
         match self {
+            CommandError::Usage { .. } => 2,
             CommandError::Unreachable { .. } => 5,
             CommandError::NotSignedIn { .. } => 6,
             CommandError::Api(problem) if problem.is_unauthorized() => 6,

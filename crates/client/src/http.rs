@@ -37,7 +37,8 @@ use tokio::time::timeout;
 use tower::util::{ServiceFn, service_fn};
 use url::Url;
 
-const MAX_RESPONSE_BYTES: usize = 256 * 1024;
+/// Above the OpenAPI document, and above the usage of a year.
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
 const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, application/problem+json");

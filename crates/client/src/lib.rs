@@ -15,14 +15,20 @@ mod http;
 mod listen;
 mod login;
 mod management;
+mod open;
 pub mod printer;
 mod products;
 mod profile;
+mod prompt;
+mod raw_request;
+mod reports;
+mod request_log;
 mod selftest;
 mod system;
 mod trigger;
 mod verify;
 mod watch;
+mod whoami;
 
 use ringtrue_domain::product::Product;
 
@@ -48,6 +54,8 @@ pub async fn run(context: &ClientContext, command: ClientCommand) -> Result<(), 
         ClientCommand::Logout(profile_option) => login::logout(context, &profile_option),
         ClientCommand::Profiles => login::profiles(context),
         ClientCommand::Token { profile_option, scope } => login::token(context, &profile_option, scope).await,
+        ClientCommand::Whoami(profile_option) => whoami::whoami(context, &profile_option).await,
+        ClientCommand::Open(arguments) => open::open(context, &arguments),
         ClientCommand::Verify(arguments) => verify::verify(context, arguments).await,
         ClientCommand::Verification(command) => {
             products::run(context, Product::Verification, &command.profile_option, command.action.into()).await
@@ -65,6 +73,10 @@ pub async fn run(context: &ClientContext, command: ClientCommand) -> Result<(), 
             products::run(context, Product::SimSwap, &command.profile_option, command.action.into()).await
         }
         ClientCommand::Projects(command) => management::projects(context, command).await,
+        ClientCommand::Usage(arguments) => reports::usage(context, &arguments).await,
+        ClientCommand::Audit(arguments) => reports::audit(context, &arguments).await,
+        ClientCommand::Logs(arguments) => request_log::logs(context, &arguments).await,
+        ClientCommand::Api(arguments) => raw_request::send(context, arguments).await,
         ClientCommand::Callbacks(command) => callbacks::run(context, command).await,
         ClientCommand::Tail(arguments) => watch::tail(context, arguments).await,
         ClientCommand::Trigger(arguments) => trigger::trigger(context, arguments).await,

@@ -20,7 +20,11 @@ use crate::{
     error::CommandError,
     listen::ListenJournal,
     printer::{self, Output, Record},
-    profile::{ClientCredential, Profile, ProfileStore, Secret, TokenCache, WorkspaceCredential, resolve_profile},
+    profile::{
+        ClientCredential, Profile, ProfileStore, ProjectCredential, Secret, TokenCache, WorkspaceCredential,
+        resolve_profile,
+    },
+    prompt::prompt_line,
     trigger::PendingActions,
 };
 
@@ -32,16 +36,17 @@ pub(crate) async fn login(context: &ClientContext, arguments: LoginArguments) ->
     let profiles = ProfileStore::open(context)?;
     let profile = match (arguments.data, arguments.base_url, arguments.client_id) {
         (Some(folder), ..) => profile_from_dev(context, &folder).await?,
-        (None, Some(base_url), Some(client_id)) => {
+        (None, base_url, client_id) => {
+            let previous = profiles.find(&name)?;
+            let (base_url, client_id) = ask_for_missing(base_url, client_id, previous.as_ref()).await?;
             let base_url = require_origin(&base_url)?;
             // A profile keeps its other credential for the same server.
-            let previous = profiles.find(&name)?.filter(|profile| profile.base_url == base_url);
+            let previous = previous.filter(|profile| profile.base_url == base_url);
             let mut profile = previous.unwrap_or_else(|| Profile::new(base_url, None));
             profile.ca_file = arguments.ca_file.map(|path| path.canonicalize().unwrap_or(path)).or(profile.ca_file);
             let client_secret = read_client_secret(context, &client_id).await?;
             add_credential(context, profile, ClientCredential { client_id, client_secret }).await?
         }
-        (None, ..) => return Err(CommandError::with_hint("no credential given", "Use --base-url and --client-id.")),
     };
     TokenCache::delete(context, &name)?;
     profiles.save(&name, &profile)?;
@@ -100,7 +105,7 @@ fn profile_record(name: &str, profile: &Profile) -> Record {
     let values = [
         json!(name),
         json!(profile.base_url.as_str().trim_end_matches('/')),
-        json!(profile.project.as_ref().map(|project| &project.client_id)),
+        json!(profile.project.as_ref().map(|project| &project.credential.client_id)),
         json!(workspace.map(|workspace| &workspace.credential.client_id)),
         json!(workspace.map(|workspace| &workspace.workspace_id)),
     ];
@@ -116,6 +121,42 @@ fn require_origin(base_url: &SecureUrl) -> Result<Url, CommandError> {
         format!("{url} is not the base URL of a server"),
         format!("Use scheme, host and port only: --base-url {}", url.origin().ascii_serialization()),
     ))
+}
+
+/// Prompts for the URL and the client id that are not given, if standard input is a terminal.
+async fn ask_for_missing(
+    base_url: Option<SecureUrl>,
+    client_id: Option<String>,
+    previous: Option<&Profile>,
+) -> Result<(SecureUrl, String), CommandError> {
+    const DEV_FILE: &str = "ringtrue-data/dev.json";
+    if (base_url.is_none() || client_id.is_none()) && !io::stdin().is_terminal() {
+        let missing: Vec<&str> = [("--base-url", base_url.is_none()), ("--client-id", client_id.is_none())]
+            .into_iter()
+            .filter_map(|(option, is_missing)| is_missing.then_some(option))
+            .collect();
+        return Err(CommandError::usage(
+            format!("{} missing, and standard input is not a terminal", missing.join(" and ")),
+            "Use --base-url URL and --client-id ID; or, for `ringtrue dev`, --data ringtrue-data.",
+        ));
+    }
+    let base_url = match base_url {
+        Some(base_url) => base_url,
+        None => {
+            if Path::new(DEV_FILE).is_file() {
+                printer::print_note(
+                    "For the `ringtrue dev` of this directory, use `ringtrue login --data ringtrue-data`.",
+                );
+            }
+            let default = previous.map(|profile| profile.base_url.as_str().trim_end_matches('/').to_owned());
+            prompt_line("URL of the server", default.as_deref()).await?
+        }
+    };
+    let client_id = match client_id {
+        Some(client_id) => client_id,
+        None => prompt_line("Client id of a project or workspace", None).await?,
+    };
+    Ok((base_url, client_id))
 }
 
 /// Reads `dev.json` of `ringtrue dev`, and verifies its credentials.
@@ -162,7 +203,7 @@ async fn add_credential(
         // Valid credential without the management scope: it belongs to a project.
         Err(CommandError::Api(problem)) if problem.error_code == "invalid_scope" => {
             profile.workspace = earlier;
-            profile.project = Some(credential);
+            profile.project = Some(ProjectCredential { project_id: None, credential });
             Ok(profile)
         }
         Err(other) => Err(other),

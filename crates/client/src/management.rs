@@ -4,7 +4,7 @@ use ringtrue_domain::{product::Scope, tenancy::ClientId, timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    api::ApiSession,
+    api::{ApiSession, text_field},
     argument_values::ProfileName,
     arguments::{
         CredentialOwnerArguments, CredentialsAction, NewCredential, NewProject, ProjectMode, ProjectsAction,
@@ -13,7 +13,7 @@ use crate::{
     context::ClientContext,
     error::CommandError,
     printer::{self, Output},
-    profile::{ClientCredential, ProfileStore, Secret, TokenCache, resolve_profile},
+    profile::{ClientCredential, ProfileStore, ProjectCredential, Secret, TokenCache, resolve_profile},
 };
 
 pub const SECRET_SHOWN_ONCE: &str = "Save the secret now: it is not stored and not shown again.";
@@ -54,7 +54,7 @@ fn new_project_body(new: &NewProject) -> Value {
     };
     let mut body = json!({"name": new.name, "mode": mode});
     if let Some(products) = &new.products {
-        body["products"] = json!(products);
+        body["products"] = products.iter().map(|product| product.as_str()).collect();
     }
     for product in ["reverse_sms", "secure_sna", "discovery"] {
         if let Some(url) = &new.callback_url {
@@ -74,12 +74,14 @@ fn save_credential(
     session: &ApiSession,
     created: &mut Value,
 ) -> Result<(), CommandError> {
+    let project_id = text_field(created, "project_id").map(str::to_owned);
     let Some(credential) = created.pointer_mut("/credentials/0").and_then(Value::as_object_mut) else { return Ok(()) };
     let secret = credential.remove("client_secret");
     let id = credential.get("client_id").and_then(Value::as_str);
     if let (Some(id), Some(Value::String(secret))) = (id, secret) {
         let mut profile = session.profile.clone();
-        profile.project = Some(ClientCredential { client_id: id.to_owned(), client_secret: Secret::new(secret) });
+        let credential = ClientCredential { client_id: id.to_owned(), client_secret: Secret::new(secret) };
+        profile.project = Some(ProjectCredential { project_id, credential });
         TokenCache::delete(context, name)?;
         ProfileStore::open(context)?.save(name, &profile)?;
         printer::print_note(&format!("The profile `{name}` now uses this project."));
@@ -161,6 +163,8 @@ impl CredentialsApi {
 
 #[cfg(test)]
 mod tests {
+    use ringtrue_domain::product::Product;
+
     use super::*;
 
     #[test]
@@ -168,7 +172,7 @@ mod tests {
         let new = NewProject {
             name: "Shop".to_owned(),
             mode: ProjectMode::Live,
-            products: Some(vec!["discovery".to_owned()]),
+            products: Some(vec![Product::Discovery]),
             callback_url: Some("https://a.example".to_owned()),
             redirect_url: Some("https://b.example".to_owned()),
             r#use: false,

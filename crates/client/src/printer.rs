@@ -130,7 +130,7 @@ pub fn print_error(error: &impl Display) {
     print_note(&format!("ringtrue: {error}"));
 }
 
-fn print_json(value: &Value) -> io::Result<()> {
+pub(crate) fn print_json(value: &Value) -> io::Result<()> {
     print_text(&escape_json_controls(&format!("{value:#}")))
 }
 

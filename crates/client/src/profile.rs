@@ -33,10 +33,19 @@ pub(crate) struct Profile {
     pub ca_file: Option<PathBuf>,
     /// For the products.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub project: Option<ClientCredential>,
+    pub project: Option<ProjectCredential>,
     /// For the Management API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceCredential>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ProjectCredential {
+    /// `None`: a project credential alone cannot read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+    #[serde(flatten)]
+    pub credential: ClientCredential,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,7 +101,7 @@ impl Profile {
 
     pub(crate) fn credential(&self, scope: Scope) -> Option<&ClientCredential> {
         match scope {
-            Scope::Product(_) => self.project.as_ref(),
+            Scope::Product(_) => self.project.as_ref().map(|project| &project.credential),
             Scope::Management => self.workspace.as_ref().map(|workspace| &workspace.credential),
         }
     }

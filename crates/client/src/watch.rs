@@ -26,7 +26,7 @@ const MAX_PAGES: u32 = 50;
 const MAX_SINGLE_READS: usize = 50;
 const MAX_CONSECUTIVE_ERRORS: u32 = 10;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-const WATCHING_NOTE: &str = "Watching for changes. To stop: Ctrl+C";
+pub(crate) const WATCHING_NOTE: &str = "Watching for changes. To stop: Ctrl+C";
 const TAIL_COLUMNS: [&str; 10] = [
     "product",
     "check_id",
@@ -115,12 +115,12 @@ impl CheckFollower {
 
 /// Counts consecutive transient errors.
 #[derive(Default)]
-struct TransientErrors {
+pub(crate) struct TransientErrors {
     count: u32,
 }
 
 impl TransientErrors {
-    fn retry_if_transient<T>(&mut self, result: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
+    pub(crate) fn retry_if_transient<T>(&mut self, result: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
         match result {
             Ok(result) => {
                 self.count = 0;
@@ -250,7 +250,9 @@ async fn poll_all(
     Ok(())
 }
 
-async fn run_until_stopped(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), CommandError> {
+pub(crate) async fn run_until_stopped(
+    work: impl Future<Output = Result<(), CommandError>>,
+) -> Result<(), CommandError> {
     let mut signals = Signals::listen().map_err(CommandError::other)?;
     tokio::select! {
         result = work => result,

@@ -52,12 +52,13 @@ pub(super) enum Command {
     #[command(subcommand)]
     Config(ConfigAction),
     /// Create and list workspaces, and set their rate limits
-    #[command(subcommand)]
+    #[command(subcommand, alias = "workspaces")]
     Workspace(WorkspaceAction),
     /// Create, list and delete credentials of a workspace or project
+    #[command(alias = "credential")]
     Credentials(CredentialsArguments),
     /// List and rotate the keys of this deployment
-    #[command(subcommand)]
+    #[command(subcommand, alias = "key")]
     Keys(KeysAction),
     /// Erase the stored data of a phone number in all projects, and print a receipt
     Erase(EraseArguments),
@@ -383,11 +384,17 @@ mod tests {
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --expires-at tomorrow",
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --scopes reverse_sms",
             "ringtrue credentials delete",
-            "ringtrue login",
             "ringtrue login --base-url http://example.com --client-id a",
             "ringtrue login --data a --client-id a",
             "ringtrue token",
             "ringtrue token --scope everything",
+            "ringtrue open elsewhere",
+            "ringtrue usage --by week",
+            "ringtrue audit --all --page 2",
+            "ringtrue logs --status 3xx",
+            "ringtrue api",
+            "ringtrue api TRACE /v1/verifications",
+            "ringtrue projects create Shop --products sms",
             "ringtrue token --scope management --profile ../x",
             "ringtrue reverse-sms create",
             "ringtrue reverse-sms redeem a b",

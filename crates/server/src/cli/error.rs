@@ -20,11 +20,17 @@ use crate::{
     telemetry::TelemetryError,
 };
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 invalid command line; \
-                                     3 invalid configuration or master key; \
-                                     4 database unreachable or schema mismatch; \
-                                     5 server unreachable or temporarily unavailable; \
-                                     6 authentication failed.";
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+  0  Success
+  1  Failure, or the server rejected the request
+  2  Invalid command line
+  3  Invalid configuration or master key
+  4  Database unreachable or schema mismatch
+  5  Server unreachable or temporarily unavailable
+  6  Authentication failed: no profile, or an invalid credential
+
+`ringtrue help COMMAND` describes a command.";
 
 pub(super) const REGION_HINT: &str = "Correct `region` or `store.url`: data must stay in the region of its workspace.";
 

@@ -15,13 +15,14 @@ mod dev;
 mod doctor;
 mod eligibility;
 mod error;
+mod help;
 mod serve;
 mod transfer;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 use ringtrue_client::{
     CommandError,
     printer::{self, Printer},
@@ -39,7 +40,11 @@ const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Parses the arguments and runs the command.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let mut command = help::command();
+    let parsed = command
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         // `--help` and `--version` are also reported as errors, with exit code 0.
         Err(error) => {
@@ -92,7 +97,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
         Command::Completion { shell } => {
             let mut script = vec![];
-            clap_complete::generate(shell, &mut Arguments::command(), "ringtrue", &mut script);
+            clap_complete::generate(shell, &mut help::command(), "ringtrue", &mut script);
             Ok(printer::print_text(&String::from_utf8_lossy(&script))?)
         }
     }

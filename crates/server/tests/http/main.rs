@@ -46,6 +46,7 @@ mod race;
 mod random_input;
 mod rate_limits;
 mod regions;
+mod request_log;
 mod responses;
 mod restores;
 mod retention;

@@ -4,6 +4,7 @@
 
 mod credentials;
 mod projects;
+mod requests;
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -43,6 +44,7 @@ pub fn routes() -> Routes {
         .get("/v1/management/workspaces/{workspace_id}/audit-events", audit_events)
         .merge(projects::routes())
         .merge(credentials::routes())
+        .merge(requests::routes())
         .rate_limit(RateLimitClass::Management)
         .rate_limit_unknown("/v1/management/{*path}", RateLimitClass::Management)
 }

@@ -70,20 +70,23 @@ fn secret_is_read_from_standard_input_or_the_environment() {
     assert!(with_path.expect_code(1).errors().contains("is not the base URL of a server"));
 }
 
-/// Runs a command on a pseudo-terminal, answers its prompt, and returns the screen content.
-fn run_on_terminal(client: &TestClient, line: &str, prompt: &str, input: &str) -> String {
+/// Runs a command on a pseudo-terminal, answers its prompts, and returns the screen content.
+fn run_on_terminal(client: &TestClient, line: &str, answers: &[(&str, &str)]) -> String {
     let line = format!("{} {line}", env!("CARGO_BIN_EXE_ringtrue"));
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).env("XDG_CONFIG_HOME", client.path("config"));
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut seen = vec![];
-    while !String::from_utf8_lossy(&seen).contains(prompt) {
-        let mut byte = [0];
-        screen.read_exact(&mut byte).expect("the prompt appears");
-        seen.extend(byte);
+    for (prompt, input) in answers {
+        let answered = seen.len();
+        while !String::from_utf8_lossy(&seen[answered..]).contains(prompt) {
+            let mut byte = [0];
+            screen.read_exact(&mut byte).expect("the prompt appears");
+            seen.extend(byte);
+        }
+        keys.write_all(format!("{input}\n").as_bytes()).unwrap();
     }
-    keys.write_all(input.as_bytes()).unwrap();
     screen.read_to_end(&mut seen).unwrap();
     assert!(child.wait().unwrap().success(), "{}", String::from_utf8_lossy(&seen));
     String::from_utf8_lossy(&seen).into_owned()
@@ -95,9 +98,37 @@ fn typed_secret_is_not_echoed() {
     let dev = client.dev();
     let (id, secret) = (text(&dev["project"], "client_id"), text(&dev["project"], "client_secret"));
     let login = format!("login --base-url {} --client-id {id}", text(&dev, "base_url"));
-    let seen = run_on_terminal(&client, &login, &format!("Client secret of {id}: "), &format!("{secret}\n"));
+    let seen = run_on_terminal(&client, &login, &[(&format!("Client secret of {id}: "), secret)]);
     assert!(seen.contains("BASE URL") && !seen.contains(secret), "{seen}");
     client.run("reverse-sms list").expect_code(0);
+}
+
+#[test]
+fn login_prompts_for_what_is_missing() {
+    let client = TestClient::start();
+    let dev = client.dev();
+    let (url, id) = (text(&dev, "base_url"), text(&dev["project"], "client_id"));
+    let secret = text(&dev["project"], "client_secret");
+    let ask_secret = format!("Client secret of {id}: ");
+    let ask_id = "Client id of a project or workspace: ";
+    let answers = [
+        ("URL of the server: ", "http://example.com"),
+        ("URL of the server: ", url),
+        (ask_id, id),
+        (&*ask_secret, secret),
+    ];
+    let seen = run_on_terminal(&client, "login", &answers);
+    assert!(seen.contains("plain HTTP is allowed for this machine only") && !seen.contains(secret), "{seen}");
+    client.run("reverse-sms list").expect_code(0);
+
+    // The URL of the profile is the default.
+    let again = run_on_terminal(&client, "login", &[(&format!("[{url}]: "), ""), (ask_id, id), (&ask_secret, secret)]);
+    assert!(again.contains("BASE URL"), "{again}");
+
+    let missing = client.run("login").expect_code(2).errors();
+    assert!(missing.contains("--base-url and --client-id missing") && missing.contains("--data"), "{missing}");
+    let missing = client.run(&format!("login --base-url {url}")).expect_code(2).errors();
+    assert!(missing.starts_with("ringtrue: --client-id missing"), "{missing}");
 }
 
 #[test]

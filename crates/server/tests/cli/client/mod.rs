@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod checks;
+mod inspect;
 mod login;
 mod management;
 mod selftest;
