@@ -14,6 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
+    development::Development,
     handsets::Handsets,
     sandbox_operator::SandboxAuthorizer,
     telemetry::metrics::Metrics,
@@ -45,6 +46,8 @@ pub struct AppState {
     /// Documentation by path, rendered on first use.
     pub docs_pages: OnceLock<BTreeMap<String, Bytes>>,
     pub eligibility_bodies: EligibilityBodies,
+    /// `None` unless `ringtrue dev` started this server.
+    pub development: Option<Arc<Development>>,
 }
 
 pub type PingResult = Result<(), Arc<str>>;

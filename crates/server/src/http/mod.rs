@@ -12,6 +12,7 @@ mod eligibility;
 pub mod error_catalog;
 mod health;
 mod idempotency;
+mod landing;
 mod management;
 mod middleware;
 mod oauth;
@@ -34,7 +35,8 @@ use crate::console;
 
 /// Serves the API and the console.
 pub fn public_service(app: App) -> HttpService {
-    HttpService::new(public_routes().merge(docs_pages::script_routes()).merge(console::routes()), app).with_hsts()
+    let pages = docs_pages::script_routes().merge(landing::routes()).merge(console::routes());
+    HttpService::new(public_routes().merge(pages), app).with_hsts()
 }
 
 /// Public routes of the API. A test compares them with the OpenAPI document.

@@ -42,6 +42,7 @@ use super::{
     response::{PageBody, json_response},
     routes::{Routes, get, post},
 };
+pub(super) use device_response::quality;
 use device_response::{RedirectStep, ResponseFormat, head_response, redirect};
 
 /// A product that verifies the device by redirects.
