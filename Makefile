@@ -5,10 +5,9 @@
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The `dev` profile builds quickest, and the tests use the same artifacts.
 dev: ## Build quickly and run the service with SQLite; prints a sign-in link and the next commands
-	@cargo build --package ringtrue-server --bin ringtrue
-	@exec target/debug/ringtrue dev
+	@cargo build --profile quick --package ringtrue-server --bin ringtrue
+	@exec target/quick/ringtrue dev
 
 release: ## Build the optimised, stripped binary for production; prints its path and size
 	@cargo build --release --locked --package ringtrue-server --bin ringtrue
