@@ -1,13 +1,19 @@
 # Entry point for development. `make` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help dev test check bench e2e fuzz docs setup fmt hooks clean
+.PHONY: help dev release test check bench e2e fuzz docs setup fmt hooks clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-dev: ## Build and run the service with SQLite; prints a URL, credentials and a curl example
-	@cargo build --release --package ringtrue-server
-	@exec target/release/ringtrue dev
+dev: ## Build quickly and run the service with SQLite; prints a sign-in link and the next commands
+	@cargo build --profile quick --package ringtrue-server --bin ringtrue
+	@exec target/quick/ringtrue dev
+
+release: ## Build the optimised, stripped binary for production; prints its path and size
+	@cargo build --release --locked --package ringtrue-server --bin ringtrue
+	@mkdir -p target/shipped
+	@strip --strip-debug --output-file=target/shipped/ringtrue target/release/ringtrue
+	@du --apparent-size --human-readable target/shipped/ringtrue | awk '{ print $$2 ": " $$1 }'
 
 test: setup ## Run all checks and tests, on SQLite and PostgreSQL
 	@scripts/test

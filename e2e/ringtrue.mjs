@@ -15,12 +15,12 @@ export async function startRingtrue(settings = {}) {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise((resolve) => child.once('exit', resolve));
-  // The banner ends with curl commands; dev.json is written before it.
+  // The banner ends with how to stop; dev.json is written before it.
   const banner = await new Promise((resolve, reject) => {
     let text = '';
     child.stdout.on('data', (chunk) => {
       text += chunk;
-      if (text.includes('curl')) resolve(text);
+      if (text.includes('Ctrl+C')) resolve(text);
     });
     ended.then((code) => reject(new Error(`ringtrue exited with ${code} before it was ready:\n${text}`)));
   });

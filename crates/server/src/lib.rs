@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 mod connectors;
 pub mod console;
+pub mod development;
 mod handsets;
 pub mod http;
 mod listener;

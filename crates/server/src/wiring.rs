@@ -23,6 +23,7 @@ pub use crate::prepared::{OwnEndpoints, engine_settings};
 use crate::{
     config::{Config, HttpSection},
     connectors::{ConnectorFactory, Connectors},
+    development::Development,
     handsets::Handsets,
     http::{
         self,
@@ -44,6 +45,8 @@ pub struct NodeDependencies {
     pub master: MasterKey,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    /// `None` unless `ringtrue dev` starts this node.
+    pub development: Option<Arc<Development>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,7 @@ const LISTEN_BACKLOG: u32 = 4096;
 
 /// Starts a node. It serves until `shutdown` is cancelled; [`RunningNode::wait_until_stopped`] waits for its end.
 pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
-    let NodeDependencies { config, store, master, clock, entropy } = dependencies;
+    let NodeDependencies { config, store, master, clock, entropy, development } = dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
     // Opened early: connectors need its address.
@@ -114,6 +117,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             docs_pages: OnceLock::new(),
             eligibility_bodies: EligibilityBodies::default(),
             page_streams: PageStreams::default(),
+            development: development.clone(),
         })
     };
     connectors.apply(prepared).await;

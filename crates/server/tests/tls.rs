@@ -47,6 +47,7 @@ async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken)
         master: MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(entropy),
+        development: None,
     };
     wiring::start(dependencies, shutdown.clone()).await.unwrap()
 }

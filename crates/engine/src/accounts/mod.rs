@@ -39,7 +39,8 @@ use crate::{
 };
 
 const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
-const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// A session ends after this time, even if it is used.
+pub const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const RANDOM_TOKEN_BYTES: usize = 32;
 /// Length in base64url without padding.
 const RANDOM_TOKEN_CHARS: usize = 43;

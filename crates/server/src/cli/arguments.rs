@@ -255,7 +255,8 @@ pub(super) enum CredentialsAction {
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleAction {
     /// Create an access link: a single-use link to set a password, valid for a day (administrator, or account that
-    /// needs a new password), or an invitation, valid for a week (member).
+    /// needs a new password), or an invitation, valid for a week (member). With `--data` only: the sign-in link of
+    /// `ringtrue dev`, valid for an hour.
     Link(LinkArguments),
     /// Disable an account, and revoke its sessions and links
     Disable(AccountArguments),
@@ -266,11 +267,11 @@ pub(super) enum ConsoleAction {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("recipient").required(true))]
+#[command(group = clap::ArgGroup::new("recipient"))]
 pub(super) struct LinkArguments {
     /// Email of an administrator of this deployment. An existing account that becomes one loses its password and
     /// sessions.
-    #[arg(long, value_name = "EMAIL", group = "recipient")]
+    #[arg(long, value_name = "EMAIL", group = "recipient", required_unless_present_any = ["member", "account", "data"])]
     pub admin: Option<Email>,
     /// Email of a member to invite to a workspace
     #[arg(long, value_name = "EMAIL", group = "recipient", requires = "workspace")]

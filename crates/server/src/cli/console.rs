@@ -105,6 +105,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
                 }
             })
         }
+        LinkArguments { deployment: DataArguments { data: Some(_) }, .. } => dev::create_sign_in_link(engine).await,
         _ => Err(CliError::with_hint("no email given", "Use --admin, --member or --account.")),
     }
 }

@@ -34,7 +34,8 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     let store = open_store(&config).await?;
     let shutdown = CancellationToken::new();
     let clock = Arc::new(database_clock(&*store).await?);
-    let dependencies = NodeDependencies { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let entropy = Arc::new(SystemEntropy::default());
+    let dependencies = NodeDependencies { config, store, master, clock, entropy, development: None };
     let running = wiring::start(dependencies, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,

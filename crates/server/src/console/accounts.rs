@@ -18,10 +18,13 @@ use super::{
     page::{self, Layout, MenuSection, Pagination},
     session::{BrowserClient, ConsoleSession},
 };
-use crate::http::{
-    app::App,
-    parameters::{PathParameters, Query},
-    routes::Routes,
+use crate::{
+    development::shell_quote,
+    http::{
+        app::App,
+        parameters::{PathParameters, Query},
+        routes::Routes,
+    },
 };
 
 const ACCOUNTS_PATH: &str = "/console/deployment/accounts";
@@ -65,6 +68,8 @@ struct AccountPage {
     was_saved: bool,
     error: Option<String>,
     sessions: Vec<SessionListItem>,
+    /// Creates a link that sets a password.
+    link_command: String,
 }
 
 /// `GET /console/deployment/accounts`
@@ -200,9 +205,15 @@ async fn account_page(
     was_saved: bool,
     (status, error): (StatusCode, Option<String>),
 ) -> Result<Response, ConsoleError> {
+    let email = session.user.account.email.to_string();
+    let link = format!("console link --account {}", shell_quote(&email));
     let page = AccountPage {
         layout: session.layout("Account"),
-        email: session.user.account.email.to_string(),
+        link_command: app
+            .development
+            .as_deref()
+            .map_or_else(|| format!("ringtrue {link}"), |development| development.data_command(&link)),
+        email,
         has_password: app.engine.accounts.has_password(&session.user).await?,
         min_password_chars: Password::MIN_CHARS,
         was_saved,

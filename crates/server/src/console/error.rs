@@ -6,9 +6,12 @@ use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError};
 
 use super::page::{self, Layout};
-use crate::http::{
-    error_catalog::ProblemCode,
-    problem::{FALLBACK_HINT, Problem},
+use crate::{
+    development::Development,
+    http::{
+        error_catalog::ProblemCode,
+        problem::{FALLBACK_HINT, Problem},
+    },
 };
 
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub enum ConsoleError {
         status: StatusCode,
         title: &'static str,
         text: String,
+        /// Shell command that helps.
+        command: Option<String>,
     },
     /// Path within the console.
     Redirect(String),
@@ -29,11 +34,28 @@ struct ErrorPage<'a> {
     status: u16,
     title: &'a str,
     text: &'a str,
+    command: Option<String>,
 }
 
 impl ConsoleError {
     pub fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
-        ConsoleError::Page { status, title, text: text.into() }
+        ConsoleError::Page { status, title, text: text.into(), command: None }
+    }
+
+    /// Shows a link as invalid, with the command that creates another one.
+    pub fn invalid_link(development: Option<&Development>) -> Self {
+        let advice = match development {
+            Some(_) => "This command creates a new one.",
+            None => "Ask an administrator for a new one, or create it on the server.",
+        };
+        let command = development
+            .map_or_else(|| "ringtrue console link --account EMAIL".to_owned(), Development::sign_in_link_command);
+        ConsoleError::Page {
+            status: StatusCode::GONE,
+            title: "Invalid link",
+            text: format!("{} {advice}", to_sentence(&LinkError::Invalid.to_string())),
+            command: Some(command),
+        }
     }
 
     pub fn not_found() -> Self {
@@ -55,12 +77,13 @@ impl IntoResponse for ConsoleError {
     fn into_response(self) -> Response {
         match self {
             ConsoleError::Redirect(path) => page::see_other(&path),
-            ConsoleError::Page { status, title, text } => {
+            ConsoleError::Page { status, title, text, command } => {
                 let page = ErrorPage {
                     layout: Layout::anonymous(title),
                     status: status.as_u16(),
                     title,
                     text: &to_sentence(&text),
+                    command,
                 };
                 let mut response = page::render(status, &page);
                 let retry_after = match status {
@@ -151,10 +174,7 @@ impl From<InvitationError> for ConsoleError {
 impl From<LinkError> for ConsoleError {
     fn from(error: LinkError) -> Self {
         let (status, title) = match error {
-            LinkError::Invalid => {
-                let advice = " Ask an administrator for a new link, or run `ringtrue console link` on the server.";
-                return ConsoleError::new(StatusCode::GONE, "Invalid link", to_sentence(&error.to_string()) + advice);
-            }
+            LinkError::Invalid => return ConsoleError::invalid_link(None),
             LinkError::Password(_) => (StatusCode::BAD_REQUEST, "Invalid password"),
             LinkError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Server busy"),
             LinkError::Store(cause) => return cause.into(),

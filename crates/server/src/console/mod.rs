@@ -16,6 +16,7 @@ mod deployment;
 mod eligibility;
 mod error;
 mod forms;
+mod getting_started;
 mod handset;
 mod live;
 mod masking;
@@ -75,6 +76,7 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}", workspaces::show_workspace)
         .merge(members::routes())
         .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::redirect)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/getting-started", getting_started::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::detail)

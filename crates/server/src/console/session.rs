@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::{Project, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    accounts::{Administrator, ClientInfo, ConsoleUser, SessionToken},
+    accounts::{Administrator, ClientInfo, ConsoleUser, SESSION_MAX_AGE, SessionToken},
     management::{ManagementActor, ManagementError},
     rate_limit::{RateLimitClass, RateLimitState},
 };
@@ -113,6 +113,11 @@ impl Cookie {
     /// Sets the cookie until the browser is closed.
     pub fn set(self, app: &App, value: &str) -> HeaderValue {
         self.header(app, value, "")
+    }
+
+    /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
+    pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
+        self.header(app, value, &format!("; Max-Age={}", SESSION_MAX_AGE.as_secs()))
     }
 
     pub fn clear(self, app: &App) -> HeaderValue {

@@ -12,17 +12,21 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_engine::{
-    accounts::{ClientInfo, InvitationError, LinkError, Password, PendingInvitation, SignInError},
+    accounts::{InvitationError, LinkError, Password, PendingInvitation, SignInError},
     ports::LinkPurpose,
 };
 
 use super::{
     error::{ConsoleError, to_sentence},
     forms::{CSRF_FIELD, SessionForm, VisitorForm, form_error},
+    getting_started,
     page::{self, Layout},
     session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
 };
-use crate::http::{app::App, request_context::RequestContext, routes::Routes};
+use crate::{
+    development::Development,
+    http::{app::App, request_context::RequestContext, routes::Routes},
+};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -39,6 +43,8 @@ struct SignInPage {
     email: String,
     next: String,
     error: Option<String>,
+    /// Creates a sign-in link of `ringtrue dev`.
+    link_command: Option<String>,
 }
 
 #[derive(Debug, Template)]
@@ -76,6 +82,13 @@ enum InvitationViewer {
     },
 }
 
+impl SignInPage {
+    fn new(app: &App, csrf_token: String, email: String, next: String, error: Option<String>) -> Self {
+        let link_command = app.development.as_deref().map(Development::sign_in_link_command);
+        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email, next, error, link_command }
+    }
+}
+
 /// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
 fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
     if let Some(cookie) = Cookie::Visitor.read(app, headers) {
@@ -105,7 +118,7 @@ pub async fn show(
         return Ok(page::see_other(&next));
     }
     let (csrf_token, cookie) = visitor_csrf_token(&app, headers)?;
-    let page = SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: String::new(), next, error: None };
+    let page = SignInPage::new(&app, csrf_token, String::new(), next, None);
     Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
 }
 
@@ -130,8 +143,7 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
     };
     let csrf_token = fields.raw(CSRF_FIELD).unwrap_or_default().to_owned();
     let text = Some(to_sentence(&error.to_string()));
-    let page =
-        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: email.to_owned(), next, error: text };
+    let page = SignInPage::new(&app, csrf_token, email.to_owned(), next, text);
     let mut response = page::render(status, &page);
     if let SignInError::Throttled { seconds } = error {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -177,12 +189,18 @@ pub async fn show_link(
         Ok(link) => link,
         // The user has already signed in with this link.
         Err(LinkError::Invalid) if ConsoleSession::authenticate(&app, request.headers(), &context).await?.is_some() => {
-            return Ok(page::see_other("/console"));
+            return Ok(page::see_other(&getting_started::path_after_sign_in(&app)));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(link_error(&app, error)),
     };
     match link.purpose {
-        LinkPurpose::SignIn => use_link(&app, &token, None, &client).await,
+        LinkPurpose::SignIn => {
+            let session = app.engine.accounts.use_link(&token, None, &client).await;
+            let session = session.map_err(|error| link_error(&app, error))?;
+            // There is no password to sign in with again after a restart of the browser.
+            let cookie = Cookie::Session.set_persistent(&app, session.reveal());
+            Ok(with_cookie(page::see_other(&getting_started::path_after_sign_in(&app)), Some(cookie)))
+        }
         LinkPurpose::SetPassword => {
             let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
             let page = link_page(csrf_token, token, link.account.email.to_string(), None);
@@ -200,24 +218,25 @@ pub async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Re
         Ok(page::render(status, &link_page(field(CSRF_FIELD).to_owned(), token.to_owned(), email, error)))
     };
     limit_link_lookup(&app, form.client.address)?;
-    let link = app.engine.accounts.find_link(token).await?;
+    let link = app.engine.accounts.find_link(token).await.map_err(|error| link_error(&app, error))?;
     if password != field("again") {
         return show_error(&"the passwords do not match", link.account.email.to_string());
     }
     match Password::parse_new(password) {
         Err(error) => show_error(&error, link.account.email.to_string()),
-        Ok(_) => use_link(&app, token, Some(password), &form.client).await,
+        Ok(_) => {
+            let session = app.engine.accounts.use_link(token, Some(password), &form.client).await;
+            let session = session.map_err(|error| link_error(&app, error))?;
+            Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
+        }
     }
 }
 
-async fn use_link(
-    app: &App,
-    token: &str,
-    password: Option<&str>,
-    client: &ClientInfo,
-) -> Result<Response, ConsoleError> {
-    let session = app.engine.accounts.use_link(token, password, client).await?;
-    Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(app, session.reveal()))))
+fn link_error(app: &App, error: LinkError) -> ConsoleError {
+    match error {
+        LinkError::Invalid => ConsoleError::invalid_link(app.development.as_deref()),
+        other => other.into(),
+    }
 }
 
 fn link_page(csrf_token: String, token: String, email: String, error: Option<String>) -> LinkPage {

@@ -15,6 +15,7 @@ use super::verification_page::PageStreams;
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
+    development::Development,
     handsets::Handsets,
     sandbox_operator::SandboxAuthorizer,
     telemetry::metrics::Metrics,
@@ -48,6 +49,8 @@ pub struct AppState {
     pub eligibility_bodies: EligibilityBodies,
     /// Event streams of hosted verification pages.
     pub page_streams: PageStreams,
+    /// `None` unless `ringtrue dev` started this server.
+    pub development: Option<Arc<Development>>,
 }
 
 pub type PingResult = Result<(), Arc<str>>;

@@ -12,6 +12,7 @@ mod eligibility;
 pub mod error_catalog;
 mod health;
 mod idempotency;
+mod landing;
 mod management;
 mod middleware;
 mod oauth;
@@ -35,7 +36,8 @@ use crate::console;
 
 /// Serves the API, the hosted verification page and the console.
 pub fn public_service(app: App) -> HttpService {
-    let pages = docs_pages::script_routes().merge(verification_page::routes()).merge(console::routes());
+    let pages = docs_pages::script_routes().merge(landing::routes());
+    let pages = pages.merge(verification_page::routes()).merge(console::routes());
     HttpService::new(public_routes().merge(pages), app).with_hsts()
 }
 

@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path, proces
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::process::{RunningCommand, get, ringtrue, run, token};
+use super::process::{RunningCommand, get, raw_request, ringtrue, run, token};
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
@@ -56,8 +56,6 @@ fn credentials_work_and_files_are_private() {
 fn console_links_work_with_a_data_directory() {
     let folder = folder();
     let (server, dev) = start(folder.path());
-    let (_, page) = get(base_url(&dev), "/console/sign-in");
-    assert!(page.contains("<code>--data DIR</code>"), "{page}");
     let console = |line: &str| run(ringtrue(folder.path()).arg("console").args(line.split(' ')));
     let made = console("link --data data --admin jane@example.com --output json").expect_code(0).json();
     let path = made["url"].as_str().unwrap().strip_prefix(base_url(&dev)).expect("a link of this server").to_owned();
@@ -77,29 +75,144 @@ fn console_links_work_with_a_data_directory() {
     server.stop();
 }
 
-/// Runs printed commands in a shell.
-fn run_in_shell(lines: &[String]) -> String {
-    let shell = Command::new("sh").args(["-c", &lines.join("\n")]).output().expect("a shell runs");
+/// Runs commands in a shell.
+fn run_in_shell(commands: &[&str]) -> String {
+    let shell = Command::new("sh").args(["-c", &commands.join("\n")]).output().expect("a shell runs");
     String::from_utf8(shell.stdout).expect("the output is UTF-8")
 }
 
+/// Keeps the profiles of API client commands in the folder.
+fn config_home(folder: &Path) -> String {
+    format!("export XDG_CONFIG_HOME={}/config", folder.display())
+}
+
+fn header<'r>(response: &'r str, name: &str) -> &'r str {
+    let mut lines = response.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(": "));
+    let found = lines.find(|(given, _)| given.eq_ignore_ascii_case(name));
+    found.unwrap_or_else(|| panic!("no header {name}: {response}")).1
+}
+
+/// Opens a sign-in link. Returns the path to which it leads, and the cookie that it sets.
+fn open_link(base_url: &str, link: &str) -> (String, String) {
+    let path = link.strip_prefix(base_url).expect("a link of this server");
+    let response = raw_request(base_url, &format!("GET {path} HTTP/1.1"), "");
+    (header(&response, "location").to_owned(), header(&response, "set-cookie").to_owned())
+}
+
+/// The sign-in link in the output of a server that is starting.
+fn console_link(server: &RunningCommand) -> String {
+    server.wait_for("  Console ").split_whitespace().last().unwrap().to_owned()
+}
+
+/// Commands of a page, by the id of their element.
+fn commands(page: &str, start: &str) -> String {
+    let (_, rest) = page.split_once(start).unwrap_or_else(|| panic!("no {start}: {page}"));
+    let text = rest.split("</code>").next().unwrap();
+    let characters = [("&#34;", "\""), ("&#39;", "'"), ("&#60;", "<"), ("&#62;", ">"), ("&#38;", "&")];
+    characters.iter().fold(text.to_owned(), |text, (escaped, character)| text.replace(escaped, character))
+}
+
+/// The page Getting started of the demo project.
+struct GettingStarted(String);
+
+impl GettingStarted {
+    fn open(base_url: &str, link: &str) -> Self {
+        let (path, cookie) = open_link(base_url, link);
+        assert!(path.ends_with("/getting-started"), "{path}");
+        let cookie = cookie.split(';').next().unwrap();
+        GettingStarted(raw_request(base_url, &format!("GET {path} HTTP/1.1\r\ncookie: {cookie}"), ""))
+    }
+
+    fn commands(&self, id: &str) -> String {
+        commands(&self.0, &format!("<code id=\"{id}-commands\">"))
+    }
+
+    /// Runs commands after those that prepare the terminal.
+    fn run(&self, id: &str) -> String {
+        run_in_shell(&[&self.commands("setup"), &self.commands(id)])
+    }
+}
+
+fn secrets(dev: &Value) -> [&str; 2] {
+    ["workspace", "project"].map(|owner| dev[owner]["client_secret"].as_str().unwrap())
+}
+
 #[test]
-fn printed_commands_run_a_check_with_callback() {
+fn banner_is_short_and_has_no_secrets() {
     let folder = folder();
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
-    let receiver = server.wait_for(" listen --data ");
-    let lines = ["    checks=", "    token=", "    check=", "    of()", "    curl ", "    curl "];
-    let mut lines = lines.map(|start| server.wait_for(start));
+    let lines = server.lines_until("Ctrl+C");
+    // An empty line follows.
+    assert!(lines.len() < 12, "{lines:#?}");
+    let text = lines.join("\n");
+    let dev = read_dev_json(folder.path());
+    assert!(secrets(&dev).iter().all(|secret| !text.contains(secret)), "{text}");
+    let base_url = base_url(&dev);
+    for part in [
+        &format!("Ringtrue is ready at {base_url}"),
+        &format!("{base_url}/console/link?token="),
+        &format!("{base_url}/v1"),
+        &format!("{base_url}/docs"),
+        "/data/dev.json",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+
+    let example = lines.iter().find_map(|line| line.strip_prefix("  Try it ")).expect("a command to try");
+    let output = run_in_shell(&[&config_home(folder.path()), example]);
+    assert!(output.contains("COMPLETED"), "{output}");
+    let listen = lines.iter().find_map(|line| line.strip_prefix("  Callbacks ")).expect("a command").trim();
     let binary = fs::canonicalize(env!("CARGO_BIN_EXE_ringtrue")).unwrap();
-    assert!(receiver.contains(binary.to_str().unwrap()) && receiver.ends_with("/data"), "{receiver}");
+    assert!(listen.starts_with(binary.to_str().unwrap()) && listen.ends_with("/data"), "{listen}");
+    server.stop();
+}
+
+#[test]
+fn sign_in_link_is_renewed_by_the_command_of_the_page() {
+    let folder = folder();
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let link = console_link(&server);
+    let printed = server.wait_for("for another link: ");
+    let dev = read_dev_json(folder.path());
+    let (path, cookie) = open_link(base_url(&dev), &link);
+    assert!(path.ends_with(&format!("/{}/getting-started", dev["project"]["project_id"].as_str().unwrap())), "{path}");
+    assert!(cookie.contains("; Max-Age=604800"), "the session survives a restart of the browser: {cookie}");
+
+    let (status, used) = get(base_url(&dev), link.strip_prefix(base_url(&dev)).unwrap());
+    assert_eq!(status, 410, "{used}");
+    let (_, sign_in) = get(base_url(&dev), "/console/sign-in");
+    for page in [used, sign_in] {
+        let command = commands(&page, "aria-label=\"Command\"><code>");
+        assert!(printed.contains(&command), "{command}");
+        let output = run_in_shell(&[&format!("{command} --output json")]);
+        let made: Value = serde_json::from_str(&output).expect("JSON");
+        assert_eq!(made["email"], "dev@localhost");
+        assert_eq!(open_link(base_url(&dev), made["url"].as_str().unwrap()).0, path);
+    }
+    let refused = run(ringtrue(folder.path()).args(["console", "link"])).expect_code(2);
+    assert!(refused.errors().contains("--admin <EMAIL>"), "{}", refused.errors());
+    server.stop();
+}
+
+#[test]
+fn commands_of_the_page_run_a_check_with_callback() {
+    let folder = folder();
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let link = console_link(&server);
+    let dev = read_dev_json(folder.path());
+    let page = GettingStarted::open(base_url(&dev), &link);
+    assert!(secrets(&dev).iter().all(|secret| !page.0.contains(secret)));
+    assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
 
     // The default port may be in use.
     let mut listen = ringtrue(folder.path());
     let receiver = RunningCommand::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
     let url = receiver.wait_for("callback_url").split_whitespace().last().unwrap().to_owned();
-    lines[2] = lines[2].replace("http://127.0.0.1:9099/callbacks", &url);
+    let check = page.commands("reverse_sms");
+    assert!(check.contains("http://127.0.0.1:9099/callbacks"), "{check}");
+    let check = check.replace("http://127.0.0.1:9099/callbacks", &url);
 
-    let response = run_in_shell(&lines);
+    let response = run_in_shell(&[&page.commands("setup"), &check]);
     assert!(response.contains("\"COMPLETED\"") && response.contains("\"match\":true"), "{response}");
     for text in ["  reverse_sms  attempt 1", "status     COMPLETED", "match      true", "signature  valid (key "] {
         receiver.wait_for(text);
@@ -107,7 +220,7 @@ fn printed_commands_run_a_check_with_callback() {
     receiver.stop();
 
     let mut erase = ringtrue(folder.path());
-    erase.args(["erase", "--number", "+990123456700", "--output", "json"]);
+    erase.args(["erase", "--number", "+990123456704", "--output", "json"]);
     erase.env("RINGTRUE_STORE__URL", "sqlite:data/ringtrue.db");
     erase.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "data/master.key");
     let receipt = run(&mut erase).json();
@@ -118,23 +231,50 @@ fn printed_commands_run_a_check_with_callback() {
 }
 
 #[test]
-fn printed_client_commands_work() {
+fn commands_of_the_page_use_all_products_and_the_management_api() {
     let folder = folder();
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
-    let home = format!("export XDG_CONFIG_HOME={}/config", folder.path().display());
-    let lines = [" login --data ", " reverse-sms create ", " trigger"].map(|part| server.wait_for(part));
-    let output = run_in_shell(&[&[home], lines.as_slice()].concat());
-    assert!(output.contains("BASE URL") && output.contains("ACCEPTED") && output.contains("COMPLETED"), "{output}");
+    let link = console_link(&server);
+    let dev = read_dev_json(folder.path());
+    let page = GettingStarted::open(base_url(&dev), &link);
+    for (id, parts) in [
+        ("verification", ["\"ACCEPTED\"", "\"verification_id\":"]),
+        ("secure_sna", ["\"COMPLETED\"", "\"match\":true"]),
+        ("discovery", ["\"COMPLETED\"", "+990123456708"]),
+        ("sim_swap", ["\"COMPLETED\"", "\"check_id\":"]),
+        ("eligibility", ["reverse_sms", "secure_sna"]),
+        ("management", ["\"First project\"", "\"sandbox\""]),
+    ] {
+        let response = page.run(id);
+        assert!(parts.iter().all(|part| response.contains(part)), "{id}: {response}\n{}", page.commands(id));
+    }
+    let verification = page.run("verification");
+    assert!(verification.lines().next().unwrap().starts_with(base_url(&dev)), "the URL of the page: {verification}");
     server.stop();
 }
 
 #[test]
-fn printed_management_commands_work() {
+fn client_commands_of_the_page_work() {
     let folder = folder();
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
-    server.wait_for("Management API: get a token");
-    let response = run_in_shell(&["    token=", "    curl "].map(|start| server.wait_for(start)));
-    assert!(response.contains("\"First project\"") && response.contains("\"sandbox\""), "{response}");
+    let link = console_link(&server);
+    let dev = read_dev_json(folder.path());
+    let page = GettingStarted::open(base_url(&dev), &link);
+    let output = run_in_shell(&[&config_home(folder.path()), &page.commands("client")]);
+    assert!(output.contains("BASE URL") && output.contains("ACCEPTED"), "{output}");
+    assert_eq!(output.matches("COMPLETED").count(), 2, "{output}");
+    server.stop();
+}
+
+#[test]
+fn root_links_to_the_console_and_the_reference() {
+    let folder = folder();
+    let (server, dev) = start(folder.path());
+    let (status, page) = get(base_url(&dev), "/");
+    assert_eq!(status, 200, "{page}");
+    for part in ["href=\"/console\"", "href=\"/docs\"", "It is a development server"] {
+        assert!(page.contains(part), "{part} is missing: {page}");
+    }
     server.stop();
 }
 

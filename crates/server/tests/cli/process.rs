@@ -85,13 +85,20 @@ impl RunningCommand {
     /// Waits for the first line that contains `text`.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
+        self.lines_until(text).pop().expect("the line")
+    }
+
+    /// Waits for the first line that contains `text`, and returns it after the lines before it.
+    #[track_caller]
+    pub fn lines_until(&self, text: &str) -> Vec<String> {
         let mut seen = vec![];
         let deadline = Instant::now() + TIMEOUT;
         while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            if line.contains(text) {
-                return line;
-            }
+            let is_last = line.contains(text);
             seen.push(line);
+            if is_last {
+                return seen;
+            }
         }
         panic!("no line with {text:?} in:\n{}", seen.join("\n"));
     }
@@ -132,6 +139,14 @@ pub fn address(url: &str) -> &str {
 
 /// Returns the status and body of the response.
 pub fn request(base_url: &str, head: &str, body: &str) -> (u16, String) {
+    let response = raw_request(base_url, head, body);
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
+    let body = response.split_once("\r\n\r\n").expect("a head and a body").1;
+    (status, body.to_owned())
+}
+
+/// Returns the head and body of the response.
+pub fn raw_request(base_url: &str, head: &str, body: &str) -> String {
     let address = address(base_url);
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -139,9 +154,7 @@ pub fn request(base_url: &str, head: &str, body: &str) -> (u16, String) {
     write!(stream, "{head}\r\nhost: {address}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).expect("a response");
-    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
-    let body = response.split_once("\r\n\r\n").expect("a head and a body").1;
-    (status, body.to_owned())
+    response
 }
 
 pub fn get(base_url: &str, path: &str) -> (u16, String) {

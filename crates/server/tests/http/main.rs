@@ -30,6 +30,7 @@ mod idempotency;
 mod ingress;
 mod json;
 mod keys;
+mod landing;
 mod login_throttle;
 mod metadata;
 mod middleware;

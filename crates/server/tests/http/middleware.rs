@@ -84,7 +84,6 @@ async fn unknown_paths_return_404() {
     let token = world.management_token().await;
     let (id, workspaces) = (&world.acme.workspace_id, "/v1/management/workspaces");
     for path in [
-        "/",
         "/nowhere",
         "/favicon.ico",
         "/robots.txt",

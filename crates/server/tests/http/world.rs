@@ -318,6 +318,7 @@ async fn try_start(
         master: master(),
         clock: Arc::clone(clock),
         entropy: Arc::new(SystemEntropy::default()),
+        development: None,
     };
     wiring::start(dependencies, shutdown.clone()).await
 }

@@ -63,6 +63,15 @@ impl DataDir {
         Ok((database, read_master_key(&path.join(MASTER_KEY_FILE))?, base_url))
     }
 
+    /// Absolute.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn ready_file(&self) -> PathBuf {
+        self.path.join(READY_FILE)
+    }
+
     pub(super) fn database(&self) -> PathBuf {
         self.path.join(DATABASE_FILE)
     }

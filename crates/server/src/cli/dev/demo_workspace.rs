@@ -1,7 +1,6 @@
 //! Demo workspace with a sandbox project: reused from an earlier run, or created.
 
 use ringtrue_domain::{
-    account::Email,
     audit::Actor,
     product::Product,
     tenancy::{ClientId, Credential, CredentialOwner, Mode, Name, Project, ProjectId, Workspace, WorkspaceId},
@@ -16,7 +15,6 @@ use crate::cli::{context::read_all_pages, error::CliError, workspace::all_worksp
 
 const WORKSPACE_NAME: &str = "Demo";
 const PROJECT_NAME: &str = "First project";
-const ADMIN_EMAIL: &str = "dev@localhost";
 
 /// Content of `dev.json`. No `Debug`: it holds secrets.
 #[derive(Clone, Serialize, Deserialize)]
@@ -61,8 +59,7 @@ impl DemoWorkspace {
         let client_id = workspace.credential.client_id.parse::<ClientId>().map_err(anyhow::Error::new)?;
         let manager = ManagementActor { workspace: id, actor: Actor::Credential(client_id), request_id: None };
         let project = set_up_project(engine, &manager, project).await?;
-        let admin = ADMIN_EMAIL.parse::<Email>().map_err(anyhow::Error::new)?;
-        let link = engine.accounts.create_admin_sign_in_link(&admin).await.map_err(anyhow::Error::new)?;
+        let link = super::create_sign_in_link(engine).await?;
         let console_url = format!("{base_url}{}", link.path);
         Ok(DemoWorkspace { base_url: base_url.to_owned(), workspace, project, console_url })
     }

@@ -17,7 +17,10 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_client::{SelftestArguments, Signals, printer, selftest_profile, selftest_server};
+use ringtrue_domain::account::Email;
 use ringtrue_engine::{
+    Engine,
+    accounts::AccessLink,
     keys::MasterKey,
     ports::{Clock, DatabaseClock, SystemClock, SystemEntropy},
 };
@@ -32,12 +35,14 @@ use super::{
 };
 use crate::{
     config::{self, Config, ConfigError, Environment},
+    development::Development,
     telemetry,
     wiring::{self, NodeDependencies, RunningNode},
 };
 
 /// Simulated number that matches, because its last digit is even.
 const NUMBER: &str = "+990123456700";
+const ADMIN_EMAIL: &str = "dev@localhost";
 
 pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> Result<(), CliError> {
     if context.config_file.is_some() {
@@ -63,10 +68,9 @@ async fn serve_until_stopped(
     let signals = Signals::listen().map_err(|error| CliError::Other(error.into()))?;
     let grace = config.http.shutdown_grace;
     let shutdown = CancellationToken::new();
-    let (running, demo, file) =
-        start(data_dir, config, Arc::new(DatabaseClock::new(Arc::new(SystemClock))), shutdown.clone()).await?;
-    let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
-    printer::print_text(&render_banner(&demo, &file, &binary))?;
+    let clock = Arc::new(DatabaseClock::new(Arc::new(SystemClock)));
+    let StartedServer { running, demo, development, .. } = start(data_dir, config, clock, shutdown.clone()).await?;
+    printer::print_text(&render_banner(&demo, &development))?;
     run_until_stopped(running, &shutdown, grace, signals, read_config).await
 }
 
@@ -84,6 +88,12 @@ pub(super) fn open_data_dir(path: &Path, environment: &Environment) -> Result<De
     Ok(DevDeployment { config, master, base_url })
 }
 
+/// Creates a link that signs in to the console as its administrator, without a password.
+pub(super) async fn create_sign_in_link(engine: &Engine) -> Result<AccessLink, CliError> {
+    let admin = ADMIN_EMAIL.parse::<Email>().map_err(anyhow::Error::new)?;
+    Ok(engine.accounts.create_admin_sign_in_link(&admin).await?)
+}
+
 /// Tests the server of a profile, or a temporary server with an adjustable clock, so that the expiry case need not wait.
 pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArguments) -> Result<(), CliError> {
     let client = context.client()?;
@@ -97,8 +107,8 @@ pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArgum
     let config = config::load_for_development(&data_dir.database(), any_port, &Environment::default())?;
     let clock = Arc::new(AdjustableClock::default());
     let shutdown = CancellationToken::new();
-    let (running, _, dev_file) = start(&data_dir, config, clock.clone(), shutdown.clone()).await?;
-    let result = selftest_server(&client, &dev_file, Box::new(move |seconds| clock.advance(seconds))).await;
+    let StartedServer { running, file, .. } = start(&data_dir, config, clock.clone(), shutdown.clone()).await?;
+    let result = selftest_server(&client, &file, Box::new(move |seconds| clock.advance(seconds))).await;
     shutdown.cancel();
     running.wait_until_stopped().await;
     Ok(result?)
@@ -123,13 +133,20 @@ impl Clock for AdjustableClock {
     }
 }
 
-/// Returns the server, its demo workspace and the path of `dev.json`.
+struct StartedServer {
+    running: RunningNode,
+    demo: DemoWorkspace,
+    development: Arc<Development>,
+    /// Path of `dev.json`.
+    file: PathBuf,
+}
+
 async fn start(
     data_dir: &DataDir,
     config: Config,
     clock: Arc<dyn Clock>,
     shutdown: CancellationToken,
-) -> Result<(RunningNode, DemoWorkspace, PathBuf), CliError> {
+) -> Result<StartedServer, CliError> {
     let previous = data_dir.take_previous_demo()?;
     let master = data_dir.master_key(&SystemEntropy::default())?;
     let url = &config.store.url;
@@ -139,7 +156,16 @@ async fn start(
     let store = open_store(&config).await?;
 
     let listen = config.http.listen;
-    let dependencies = NodeDependencies { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
+    let development = Arc::new(Development::new(&binary, data_dir.path(), &data_dir.ready_file()));
+    let dependencies = NodeDependencies {
+        config,
+        store,
+        master,
+        clock,
+        entropy: Arc::new(SystemEntropy::default()),
+        development: Some(Arc::clone(&development)),
+    };
     let running = wiring::start(dependencies, shutdown).await.map_err(|error| {
         let is_in_use = error.chain().any(|cause| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
@@ -154,99 +180,34 @@ async fn start(
         }
     })?;
     let demo = DemoWorkspace::set_up(&running.engine, &running.base_url, previous).await?;
+    if let (Ok(workspace), Ok(project)) = (demo.workspace.workspace_id.parse(), demo.project.project_id.parse()) {
+        development.set_demo_project(workspace, project);
+    }
     let file = data_dir.write_ready_file(&demo)?;
-    Ok((running, demo, file))
+    Ok(StartedServer { running, demo, development, file })
 }
 
-/// Renders the URLs, the credentials and example commands.
-fn render_banner(demo: &DemoWorkspace, file: &Path, binary: &Path) -> String {
-    let DemoWorkspace { base_url, workspace, project, console_url } = demo;
-    let workspace_id = &workspace.workspace_id;
-    let [workspace_login, project_login] = [&workspace.credential, &project.credential];
-    let [manage, verify] = [workspace_login, project_login]
-        .map(|login| format!("-u {}:{} -d grant_type=client_credentials", login.client_id, login.client_secret));
-    // `sed` instead of `jq`: the examples need only a POSIX shell and `curl`.
-    let token = r#"sed 's/.*"access_token":"\([^"]*\)".*/\1/'"#;
-    let member = r#"sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/""#;
-    let code = r#"sed 's/.*"code":"\([^"]*\)".*/\1/'"#;
-    let (binary, folder) = (shell_quote(binary), shell_quote(file.parent().unwrap_or(file)));
+/// Renders the URLs and the next commands. Secrets stay in the credentials file; examples are in the console.
+fn render_banner(demo: &DemoWorkspace, development: &Development) -> String {
+    let DemoWorkspace { base_url, console_url, .. } = demo;
+    let renew = development.sign_in_link_command();
+    let file = development.credentials_file();
+    let login = development.data_command("login");
+    let verify = development.command(&format!("verify {NUMBER}"));
+    let listen = development.data_command("listen");
     format!(
         "
   Ringtrue is ready at {base_url}
 
-  Console         {console_url}
-                  (single-use sign-in link, valid for an hour)
+  Console      {console_url}
+               (signs in once, within an hour; for another link: {renew})
+  API          {base_url}/v1
+  Reference    {base_url}/docs
+  Credentials  {file}
+  Try it       {login} && {verify}
+  Callbacks    {listen}
+  Stop         Ctrl+C
 
-  Workspace       {workspace_id}
-  client id       {}
-  client secret   {}
-
-  Project         {}  (sandbox: no real operator is contacted)
-  client id       {}
-  client secret   {}
-
-  First check. In a second terminal, start a callback receiver:
-
-    {binary} listen --data {folder}
-
-  In a third terminal, get a token, create a Reverse SMS check, send its SMS from a simulated phone and read the result:
-
-    checks={base_url}/v1/number-verification/reverse-sms-checks json='Content-Type: application/json'
-    token=$(curl -s {verify} -d scope=reverse_sms {base_url}/oauth2/token | {token})
-    check=$(curl -s -H \"Authorization: Bearer $token\" -H \"$json\" -d '{{\"phone_number\": \"{NUMBER}\", \"callback_url\": \"http://127.0.0.1:9099/callbacks\"}}' $checks)
-    of() {{ echo \"$check\" | {member}; }}
-    curl -H \"Authorization: Bearer $token\" -H \"$json\" -d \"{{\\\"from\\\": \\\"{NUMBER}\\\", \\\"to\\\": \\\"$(of receiver_phone_number)\\\", \\\"body\\\": \\\"$(of expected_sms_body)\\\"}}\" {base_url}/v1/sandbox/inbound-sms
-    curl -H \"Authorization: Bearer $token\" $checks/$(of check_id)
-
-  Silent check. `curl -L` stands in for the phone's browser on mobile data; then redeem the code:
-
-    checks={base_url}/v1/number-verification/secure-sna-checks
-    token=$(curl -s {verify} -d scope=secure_sna {base_url}/oauth2/token | {token})
-    check=$(curl -s -H \"Authorization: Bearer $token\" -H \"$json\" -d '{{\"phone_number\": \"{NUMBER}\"}}' $checks)
-    code=$(curl -sL \"$(of url)\" | {code})
-    curl -H \"Authorization: Bearer $token\" -H \"$json\" -d \"{{\\\"code\\\": \\\"$code\\\"}}\" $checks/$(of check_id)
-
-  Management API: get a token and list your projects:
-
-    token=$(curl -s {manage} -d scope=management {base_url}/oauth2/token | {token})
-    curl -H \"Authorization: Bearer $token\" {base_url}/v1/management/workspaces/{workspace_id}/projects
-
-  The same with the API client commands:
-
-    {binary} login --data {folder}
-    {binary} reverse-sms create {NUMBER} --callback-url http://127.0.0.1:9099/callbacks
-    {binary} trigger
-
-  API reference   {base_url}/docs
-  Script file     {}
-  To stop         Ctrl+C
-
-",
-        workspace_login.client_id,
-        workspace_login.client_secret,
-        project.project_id,
-        project_login.client_id,
-        project_login.client_secret,
-        file.display(),
+"
     )
-}
-
-/// Quotes a path for a POSIX shell if needed.
-fn shell_quote(path: &Path) -> String {
-    let path = path.display().to_string();
-    let is_plain = path.chars().all(|character| character.is_alphanumeric() || "/._-+:@".contains(character));
-    if is_plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_with_special_characters_are_quoted() {
-        for (path, quoted) in [("/a/b-c.d", "/a/b-c.d"), ("/a b", "'/a b'"), ("/it's", r"'/it'\''s'"), ("/$x", "'/$x'")]
-        {
-            assert_eq!(shell_quote(Path::new(path)), quoted);
-        }
-    }
 }

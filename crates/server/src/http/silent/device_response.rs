@@ -152,7 +152,7 @@ fn is_browser_accept(accept: &str) -> bool {
 }
 
 /// Quality of a media range; 0 if it is not listed.
-fn quality(accept: &str, media_range: &str) -> f32 {
+pub fn quality(accept: &str, media_range: &str) -> f32 {
     let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
         parts.next().filter(|name| name.eq_ignore_ascii_case(media_range))?;

@@ -43,6 +43,7 @@ use super::{
     routes::{Routes, get, post},
     verification_page,
 };
+pub(super) use device_response::quality;
 pub use device_response::redirect;
 use device_response::{RedirectStep, ResponseFormat, head_response};
 

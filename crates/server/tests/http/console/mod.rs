@@ -5,6 +5,7 @@ mod allowed_networks;
 pub mod browser;
 mod checks;
 mod deployment;
+mod getting_started;
 mod handset;
 pub mod live;
 mod overview;

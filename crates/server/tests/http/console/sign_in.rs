@@ -122,9 +122,13 @@ async fn dev_link_signs_in_without_a_password() {
     let link =
         world.node.engine.accounts.create_admin_sign_in_link(&"dev@localhost".parse().unwrap()).await.unwrap().path;
     let mut browser = Browser::new(&world);
-    assert_eq!(location(&browser.get(&link).await), "/console");
+    let response = browser.get(&link).await;
+    assert_eq!(location(&response), "/console");
+    // The session survives a restart of the browser.
+    assert!(response.header("set-cookie").unwrap().ends_with("; HttpOnly; SameSite=Lax; Max-Age=604800"));
     browser.get("/console").await.assert(200);
-    Browser::new(&world).get(&link).await.assert(410);
+    let used = Browser::new(&world).get(&link).await.assert(410).text();
+    assert!(used.contains("<code>ringtrue console link --account EMAIL</code>"), "{used}");
     // The account has no password.
     assert_eq!(sign_in(&mut Browser::new(&world), "dev@localhost", "").await.status, 401);
 }
@@ -147,6 +151,7 @@ async fn cookies_are_host_only_and_http_only() {
         let cookies = [set(&visit), set(&response)].concat();
         assert!(cookies.iter().any(|cookie| cookie.starts_with(session)), "{cookies:?}");
         for cookie in cookies {
+            assert!(!cookie.contains("Max-Age") || cookie.contains("Max-Age=0"), "{cookie}");
             assert!(cookie.contains("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
             assert_eq!((cookie.contains("; Secure"), cookie.contains("Domain")), (secure, false), "{cookie}");
         }
