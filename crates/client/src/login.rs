@@ -140,17 +140,14 @@ async fn ask_for_missing(
             "Use --base-url URL and --client-id ID; or, for `ringtrue dev`, --data ringtrue-data.",
         ));
     }
-    let base_url = match base_url {
-        Some(base_url) => base_url,
-        None => {
-            if Path::new(DEV_FILE).is_file() {
-                printer::print_note(
-                    "For the `ringtrue dev` of this directory, use `ringtrue login --data ringtrue-data`.",
-                );
-            }
-            let default = previous.map(|profile| profile.base_url.as_str().trim_end_matches('/').to_owned());
-            prompt_line("URL of the server", default.as_deref()).await?
+    let base_url = if let Some(base_url) = base_url {
+        base_url
+    } else {
+        if Path::new(DEV_FILE).is_file() {
+            printer::print_note("For the `ringtrue dev` of this directory, use `ringtrue login --data ringtrue-data`.");
         }
+        let default = previous.map(|profile| profile.base_url.as_str().trim_end_matches('/').to_owned());
+        prompt_line("URL of the server", default.as_deref()).await?
     };
     let client_id = match client_id {
         Some(client_id) => client_id,

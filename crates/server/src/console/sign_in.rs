@@ -222,14 +222,12 @@ pub async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Re
     if password != field("again") {
         return show_error(&"the passwords do not match", link.account.email.to_string());
     }
-    match Password::parse_new(password) {
-        Err(error) => show_error(&error, link.account.email.to_string()),
-        Ok(_) => {
-            let session = app.engine.accounts.use_link(token, Some(password), &form.client).await;
-            let session = session.map_err(|error| link_error(&app, error))?;
-            Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
-        }
+    if let Err(error) = Password::parse_new(password) {
+        return show_error(&error, link.account.email.to_string());
     }
+    let session = app.engine.accounts.use_link(token, Some(password), &form.client).await;
+    let session = session.map_err(|error| link_error(&app, error))?;
+    Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
 }
 
 fn link_error(app: &App, error: LinkError) -> ConsoleError {
