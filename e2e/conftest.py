@@ -15,7 +15,7 @@ def ringtrue(tmp_path_factory):
     command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            if "curl" in line:
+            if "Ctrl+C" in line:
                 break
         else:
             pytest.fail("ringtrue exited before it was ready")
