@@ -136,6 +136,8 @@ pub fn load_for_development(
     for (key, value) in [
         ("metrics.listen", Value::from("off")),
         ("log.format", "pretty".into()),
+        // Requests, but nothing about the start: the banner is to be seen.
+        ("log.level", "info,ringtrue_store=warn,ringtrue_sandbox=warn,ringtrue_operators=warn".into()),
         ("callbacks.allow_http", true.into()),
         ("callbacks.allowed_addresses", vec!["127.0.0.0/8", "::1/128"].into()),
     ] {

@@ -34,7 +34,7 @@ async fn requests_are_listed_and_filtered(world: World) {
     let entry = |id: &str| all.iter().find(|entry| entry["request_id"] == id).expect("the request is logged");
     let (first, second) = (entry(id_of(&refused)), entry(id_of(&served)));
     assert_eq!((&first["method"], &first["route"]), (&json!("POST"), &json!(CHECKS)));
-    assert_eq!((&first["status"], &first["error_code"]), (&json!(400), &json!("bad_request")));
+    assert_eq!((&first["status"], &first["error_code"]), (&json!(400), &json!("phone_number_invalid")));
     assert_eq!((&first["client_id"], &first["authenticated"]), (&json!(project.client_id), &json!(true)));
     for field in ["body", "detail"] {
         assert!(!first[field].as_str().unwrap().contains("0123"), "{first}");
@@ -47,7 +47,7 @@ async fn requests_are_listed_and_filtered(world: World) {
     for (filter, expected) in [
         ("status=4xx".to_owned(), vec![id_of(&refused)]),
         ("status=5xx".to_owned(), vec![]),
-        ("error_code=bad_request".to_owned(), vec![id_of(&refused)]),
+        ("error_code=phone_number_invalid".to_owned(), vec![id_of(&refused)]),
         (format!("request_id={}", id_of(&served)), vec![id_of(&served)]),
     ] {
         let found = list(&world, &format!("{requests}?{filter}")).await;

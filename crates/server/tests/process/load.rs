@@ -86,9 +86,8 @@ impl CheckLoad {
         let turn = self.turns.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");
         let create = Request::post(CHECKS).json(&json!({"phone_number": number}));
-        let created = self.send(create.header("Idempotency-Key", format!("turn-{turn}"))).await.assert(201).json();
+        let created = self.create(create.header("Idempotency-Key", format!("turn-{turn}"))).await;
         let text = |name: &str| created[name].as_str().unwrap();
-        self.created.lock().unwrap().insert(text("check_id").to_owned(), created.clone());
         if !turn.is_multiple_of(4) {
             let (to, body) = (text("receiver_phone_number"), text("expected_sms_body"));
             let sms = json!({"from": number, "to": to, "body": body});
@@ -98,8 +97,20 @@ impl CheckLoad {
         self.send(Request::get(&format!("{CHECKS}?size=3"))).await.assert(200);
     }
 
+    /// Creates a check and records it. A pause waits for the record, too.
+    async fn create(&self, request: Request) -> Value {
+        let nodes = self.nodes.read().await;
+        let created = self.send_to(&nodes, request).await.assert(201).json();
+        self.created.lock().unwrap().insert(created["check_id"].as_str().unwrap().to_owned(), created.clone());
+        created
+    }
+
     async fn send(&self, request: Request) -> HttpResponse {
         let nodes = self.nodes.read().await;
+        self.send_to(&nodes, request).await
+    }
+
+    async fn send_to(&self, nodes: &[SocketAddr], request: Request) -> HttpResponse {
         let node = nodes[self.responses.so_far() % nodes.len()];
         let response = http_client::send(node, &request.bearer(&self.token)).await;
         self.responses.count();

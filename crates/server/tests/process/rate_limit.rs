@@ -20,10 +20,10 @@ use tokio::task::JoinSet;
 
 use crate::deployment::{CHECKS, Deployment};
 
-/// Far below the capacity of this machine.
-const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "40"), ("RINGTRUE_RATE_LIMITS__CREATE", "20")];
-const READS: usize = 40;
-const CREATES: usize = 20;
+/// Far below the capacity of this machine, also while other tests run.
+const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "12"), ("RINGTRUE_RATE_LIMITS__CREATE", "6")];
+const READS: usize = 12;
+const CREATES: usize = 6;
 const LOAD: Duration = Duration::from_secs(8);
 /// Clients of each kind, which send the next request after each response.
 const CLIENTS: usize = 6;

@@ -63,9 +63,12 @@ async fn token_of(server: &ServerProcess, credential: &Value, scope: &str) -> St
 
 /// The previous release has no verifications, and receives the SMS of one.
 async fn verify_through(deployment: &Deployment, newer: &ServerProcess, older: &ServerProcess) {
-    let credential = deployment.product_credential(newer, json!({})).await;
-    let token = token_of(newer, &credential, "verification").await;
-    let sms_token = token_of(newer, &credential, "reverse_sms").await;
+    let manager = deployment.manager(newer.address).await;
+    let create = Request::post(&format!("{}/projects", deployment.path())).bearer(&manager);
+    let project = newer.send(create.json(&json!({"name": "Verifications"}))).await.assert(201).json();
+    let credential = &project["credentials"][0];
+    let token = token_of(newer, credential, "verification").await;
+    let sms_token = token_of(newer, credential, "reverse_sms").await;
     wait_until_known(older, &sms_token).await;
     let request = json!({"phone_number": NUMBER, "methods": ["reverse_sms"]});
     let created = newer.send(Request::post("/v1/verifications").bearer(&token).json(&request)).await.assert(201).json();
