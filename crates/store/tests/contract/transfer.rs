@@ -140,7 +140,7 @@ pub async fn deployment_moves_to_the_other_database_and_back(fixture: &StoreFixt
         assert_eq!((&found.workspaces, &found.projects), (&changes.workspaces, &changes.projects));
         assert_eq!((found.version, &found.revocations), (changes.version, &changes.revocations));
         assert_eq!(store.list_keys().await.unwrap(), fixture.store.list_keys().await.unwrap());
-        for product in [Product::ReverseSms, Product::SecureSna, Product::Discovery] {
+        for product in [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::Verification] {
             let expected = check_sample::list(&*fixture.store, shop, product, None, page).await.unwrap();
             let found = check_sample::list(&**store, shop, product, None, page).await.unwrap();
             assert_eq!((found.items, found.total_items), (expected.items, expected.total_items));
@@ -154,7 +154,7 @@ pub async fn deployment_moves_to_the_other_database_and_back(fixture: &StoreFixt
     for store in &stores[1..] {
         check_sample::concluded(&**store, shop, sample::now()).await;
         let due = store.lease_due_callbacks(sample::later(60), sample::later(90), 9, &[]).await.unwrap();
-        assert_eq!(due.len(), 3);
+        assert_eq!(due.len(), 4);
     }
     drop(stores);
     other.clear().await;
