@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
+
 use crate::{
     cpu_cost::CpuCost,
     deployment::{Deployment, json_request},
@@ -59,8 +61,9 @@ pub async fn compare() -> anyhow::Result<bool> {
 pub async fn compare_verifications() -> anyhow::Result<bool> {
     report::heading("Creation of verifications against Reverse SMS checks, over HTTP on PostgreSQL, 128 connections");
     let deployment = Deployment::start("bench_verifications", "")?;
-    let (checks, verifications) =
-        (deployment.sandbox_project().await?, deployment.sandbox_project_for("verification").await?);
+    let project = deployment.configured_project(&json!({})).await?;
+    let token = async |scope| deployment.token(&project.client_id, &project.client_secret, scope).await;
+    let (checks_token, verifications_token) = (token("reverse_sms").await?, token("verification").await?);
     let numbers = NumberSequence::default();
     let creates = async |path: &'static str, token: &str, seconds| {
         let (token, numbers) = (token.to_owned(), numbers.clone());
@@ -72,10 +75,10 @@ pub async fn compare_verifications() -> anyhow::Result<bool> {
     };
     let mut ours = Rates::new("verifications");
     let mut baseline = Rates::new("Reverse SMS checks");
-    creates(CHECKS_PATH, &checks.token, 1).await?;
+    creates(CHECKS_PATH, &checks_token, 1).await?;
     for _ in 0..ROUNDS {
-        ours.rounds.push(creates("/v1/verifications", &verifications.token, ROUND_SECONDS).await?);
-        baseline.rounds.push(creates(CHECKS_PATH, &checks.token, ROUND_SECONDS).await?);
+        ours.rounds.push(creates("/v1/verifications", &verifications_token, ROUND_SECONDS).await?);
+        baseline.rounds.push(creates(CHECKS_PATH, &checks_token, ROUND_SECONDS).await?);
     }
     report::rates(&ours, "creates/s");
     report::rates(&baseline, "creates/s");

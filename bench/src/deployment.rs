@@ -237,7 +237,7 @@ impl<D> Deployment<D> {
         self.token(&workspace.client_id, &workspace.client_secret, "management").await
     }
 
-    async fn token(&self, client_id: &str, client_secret: &str, scope: &str) -> anyhow::Result<String> {
+    pub async fn token(&self, client_id: &str, client_secret: &str, scope: &str) -> anyhow::Result<String> {
         let request = token_request("/oauth2/token", client_id, client_secret, scope);
         let response: Value =
             serde_json::from_slice(Connection::open(self.address).await?.fetch_body(&request).await?)?;
