@@ -7,9 +7,8 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -25,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::CheckId,
     reverse_sms::Platform,
-    tenancy::{Mode, Name},
+    tenancy::{Mode, Name, WorkspaceId},
     verification::{Brand, BrandName, LogoUrl},
 };
 use ringtrue_engine::{
@@ -34,10 +33,7 @@ use ringtrue_engine::{
     verifications::{PageState, PageView},
 };
 use ringtrue_verification_page::{self as page, Language, Page, RenderedPage, SmsToSend, detect_platform};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Interval, MissedTickBehavior, interval},
-};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use url::form_urlencoded;
 
 use super::{
@@ -62,6 +58,8 @@ const RETRY_FIELD: &str = "retry: 2000\n";
 const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 /// A stream costs a query each second.
 const MAX_STREAMS: usize = 500;
+/// One workspace cannot take the streams of all others.
+const MAX_STREAMS_PER_WORKSPACE: usize = MAX_STREAMS / 4;
 /// Tabs and devices that follow one verification.
 const MAX_STREAMS_PER_VERIFICATION: usize = 4;
 const STREAM_RETRY_AFTER: u32 = 5;
@@ -153,7 +151,11 @@ async fn give_up(State(app): State<App>, visitor: PageVisitor, request: Request)
 async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     let opened = async {
         let view = visitor.view(&app).await?;
-        let permit = app.page_streams.open(view.verification).ok_or_else(|| {
+        let project = app.engine.control_plane().project(view.project);
+        // A project that this node does not know has limits of its own.
+        let workspace = project.map_or(WorkspaceId(view.project.0), |project| project.workspace);
+        let owner = StreamOwner { workspace, verification: view.verification };
+        let permit = app.page_streams.open(owner).ok_or_else(|| {
             Problem::too_many_requests("too many event streams follow verifications", STREAM_RETRY_AFTER)
         })?;
         let mut polls = interval(POLL_INTERVAL);
@@ -395,49 +397,48 @@ fn is_origin_of(base_url: &str, origin: &str) -> bool {
     url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
 }
 
-/// Limits the streams of a node.
-#[derive(Debug)]
-pub struct PageStreams {
-    all: Arc<Semaphore>,
-    by_verification: Arc<Mutex<HashMap<CheckId, usize>>>,
-}
+/// Limits the streams of a node: in total, per workspace and per verification.
+#[derive(Clone, Debug, Default)]
+pub struct PageStreams(Arc<Mutex<Vec<StreamOwner>>>);
 
-impl Default for PageStreams {
-    fn default() -> Self {
-        PageStreams { all: Arc::new(Semaphore::new(MAX_STREAMS)), by_verification: Arc::default() }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StreamOwner {
+    workspace: WorkspaceId,
+    verification: CheckId,
 }
 
 impl PageStreams {
     /// `None`: too many streams are open.
-    fn open(&self, verification: CheckId) -> Option<StreamPermit> {
-        let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        let mut counts = self.by_verification.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(verification).or_default();
-        if *count == MAX_STREAMS_PER_VERIFICATION {
+    fn open(&self, owner: StreamOwner) -> Option<StreamPermit> {
+        let mut open = self.lock();
+        let count = |is_counted: &dyn Fn(&StreamOwner) -> bool| open.iter().filter(|other| is_counted(other)).count();
+        let has_room = open.len() < MAX_STREAMS
+            && count(&|other| other.workspace == owner.workspace) < MAX_STREAMS_PER_WORKSPACE
+            && count(&|other| other.verification == owner.verification) < MAX_STREAMS_PER_VERIFICATION;
+        if !has_room {
             return None;
         }
-        *count += 1;
-        Some(StreamPermit { verification, by_verification: Arc::clone(&self.by_verification), _permit: permit })
+        open.push(owner);
+        Some(StreamPermit { owner, streams: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<StreamOwner>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Counts a stream until it is dropped.
 #[derive(Debug)]
 struct StreamPermit {
-    verification: CheckId,
-    by_verification: Arc<Mutex<HashMap<CheckId, usize>>>,
-    _permit: OwnedSemaphorePermit,
+    owner: StreamOwner,
+    streams: PageStreams,
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut counts = self.by_verification.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.verification) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.verification);
-            }
+        let mut open = self.streams.lock();
+        if let Some(position) = open.iter().position(|other| *other == self.owner) {
+            open.swap_remove(position);
         }
     }
 }
@@ -489,5 +490,26 @@ impl EventStream {
     fn write(&mut self, event: String) -> String {
         self.wrote_at = Instant::now();
         event
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn one_workspace_does_not_take_the_streams_of_another() {
+        let streams = PageStreams::default();
+        let owner = |workspace: u128, verification: usize| StreamOwner {
+            workspace: WorkspaceId(Uuid::from_u128(workspace)),
+            verification: CheckId(Uuid::from_u128(verification as u128)),
+        };
+        let mut open: Vec<_> = (0..MAX_STREAMS).map_while(|number| streams.open(owner(1, number))).collect();
+        assert_eq!(open.len(), MAX_STREAMS_PER_WORKSPACE);
+        assert!(streams.open(owner(2, MAX_STREAMS)).is_some());
+        open.pop();
+        assert!(streams.open(owner(1, MAX_STREAMS + 1)).is_some(), "a dropped permit is free again");
     }
 }

@@ -78,7 +78,7 @@ const TABLES: [(&str, Content); 35] = [
     ("check_retention", Content::SingleRow),
     ("nodes", Content::Local),
     ("leases", Content::Local),
-    // PostgreSQL only. Limits begin anew.
+    // PostgreSQL only. After a move, the count of checks per number starts at zero.
     ("number_limits", Content::Local),
     ("node_demand", Content::Local),
     ("schema_compatibility", Content::Local),
