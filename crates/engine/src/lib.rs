@@ -238,7 +238,7 @@ impl Engine {
         });
         Engine {
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
-            simulated_sims: Arc::new(SimulatedSims { context: context.clone(), store: store.clone() }),
+            simulated_sims: Arc::new(SimulatedSims::new(context.clone(), store.clone())),
             verifications: Arc::new(Verifications {
                 context: context.clone(),
                 store: store.clone(),

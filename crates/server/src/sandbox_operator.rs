@@ -36,6 +36,8 @@ use crate::{connectors::camara_redirect_uri, handsets::Handsets};
 pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 
 const CONNECTOR_NAME: &str = "sandbox";
+/// More than devices and checks use concurrently: the operator closes further connections.
+const MAX_OPERATOR_CONNECTIONS: usize = 4_096;
 /// TLV with the project of the handset that sent an SMS, in the vendor-specific range of SMPP.
 const PROJECT_TAG: TlvTag = TlvTag(0x1400);
 
@@ -132,6 +134,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
         ],
         default_sim: Some(DEFAULT_SIM.parse()?),
         clock: Clock::new(move || clock.now()),
+        max_connections: MAX_OPERATOR_CONNECTIONS,
         ..OperatorConfig::default()
     });
     let operator = operator.await.context("the sandbox operator failed to listen on a loopback address")?;

@@ -44,7 +44,10 @@ async fn authorize(State(app): State<App>, _: SandboxDevice, RawQuery(query): Ra
     let forwarded = app.authorizer.forward(&query.unwrap_or_default()).await;
     let forwarded =
         forwarded.ok_or_else(|| Problem::unavailable("the sandbox operator is disabled in this deployment"))?;
-    let forwarded = forwarded.map_err(|_| Problem::unavailable("the sandbox operator did not respond"))?;
+    let forwarded = forwarded.map_err(|error| {
+        tracing::warn!(%error, "request to the sandbox operator failed");
+        Problem::unavailable("the sandbox operator did not respond")
+    })?;
     if (400..500).contains(&forwarded.status) {
         return Err(Problem::bad_request(String::from_utf8_lossy(&forwarded.body)));
     }

@@ -61,16 +61,6 @@ impl<D: Database> SandboxStore for SqlStore<D> {
         self.write(DELETE, values![project, number]).await.map(drop)
     }
 
-    async fn simulated_sim_swap_time(
-        &self,
-        project: ProjectId,
-        number: NumberHash,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let select = "select swapped_at from simulated_sim_swaps where project_id = $1 and number_hash = $2";
-        let row = self.read_first(select, values![project, number]).await?;
-        row.map(|row| row.reader("simulated_sim_swaps").instant("swapped_at")).transpose()
-    }
-
     async fn list_simulated_sim_swaps(&self, project: ProjectId) -> Result<Vec<SimulatedSimSwap>, StoreError> {
         let select = "select number_hash, number, swapped_at from simulated_sim_swaps where project_id = $1
                        order by created_at, number_hash";

@@ -30,13 +30,6 @@ pub trait SandboxStore: Send + Sync {
 
     async fn delete_simulated_sim_swap(&self, project: ProjectId, number: NumberHash) -> Result<(), StoreError>;
 
-    /// Time of the swap of a number.
-    async fn simulated_sim_swap_time(
-        &self,
-        project: ProjectId,
-        number: NumberHash,
-    ) -> Result<Option<Timestamp>, StoreError>;
-
     /// Lists the swaps of a project, oldest first.
     async fn list_simulated_sim_swaps(&self, project: ProjectId) -> Result<Vec<SimulatedSimSwap>, StoreError>;
 }
