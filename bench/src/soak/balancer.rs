@@ -28,8 +28,8 @@ pub struct Balancer {
     next: AtomicUsize,
     /// `None`: responses are not measured.
     latencies: Mutex<Option<Latencies>>,
-    /// Times of 503 responses.
-    unavailable: Mutex<Vec<Instant>>,
+    /// 503 responses and their times.
+    unavailable: Mutex<Vec<(Instant, String)>>,
     violations: Violations,
 }
 
@@ -92,7 +92,7 @@ impl Balancer {
         lock(&self.latencies).take()
     }
 
-    pub fn unavailable_at(&self) -> Vec<Instant> {
+    pub fn unavailable(&self) -> Vec<(Instant, String)> {
         lock(&self.unavailable).clone()
     }
 
@@ -113,7 +113,8 @@ impl Balancer {
         }
         if response.status == 503 && response.retry_after {
             latencies.as_mut().map_or(Ok(()), |latencies| latencies.record_unavailable(request.route))?;
-            lock(&self.unavailable).push(Instant::now());
+            let description = format!("{} at node {node}: {}", request.route, response.body.trim_end());
+            lock(&self.unavailable).push((Instant::now(), description));
             return Ok(None);
         }
         self.violations.add("unexpected responses", || {

@@ -23,14 +23,17 @@ use crate::{
 pub const REVERSE_SMS_TTL: Duration = Duration::from_mins(1);
 const SILENT_TTL: Duration = Duration::from_mins(2);
 const SIM_SWAP_PATH: &str = "/v1/sim-swap-checks";
+const VERIFICATIONS_PATH: &str = "/v1/verifications";
+pub const VERIFICATION_TTL: Duration = Duration::from_mins(1);
 /// Ids kept for reads.
 const MAX_RECENT_CHECKS: usize = 10_000;
-/// Of a hundred Reverse SMS checks, those whose end-user sends no SMS.
+/// Of a hundred Reverse SMS checks or verifications, those whose end-user sends no SMS.
 const UNSENT_SMS_PERCENT: u32 = 20;
 
 /// Flows with their shares of a hundred.
-const SHARES: [(Flow, usize); 9] = [
-    (Flow::ReverseSms, 30),
+const SHARES: [(Flow, usize); 10] = [
+    (Flow::ReverseSms, 22),
+    (Flow::Verification, 8),
     (Flow::Silent(&SilentProduct::SECURE_SNA), 8),
     (Flow::Silent(&SilentProduct::DISCOVERY), 8),
     (Flow::SimSwap, 10),
@@ -45,6 +48,8 @@ const SHARES: [(Flow, usize); 9] = [
 pub enum Flow {
     /// Create a check and send its SMS.
     ReverseSms,
+    /// Create a verification by Reverse SMS and send the SMS of its step.
+    Verification,
     /// Create a check, walk the device through its redirects, redeem the code.
     Silent(&'static SilentProduct),
     SimSwap,
@@ -69,10 +74,18 @@ enum Scope {
     Discovery,
     SimSwap,
     Eligibility,
+    Verification,
 }
 
 impl Scope {
-    const ALL: [Scope; 5] = [Scope::ReverseSms, Scope::SecureSna, Scope::Discovery, Scope::SimSwap, Scope::Eligibility];
+    const ALL: [Scope; 6] = [
+        Scope::ReverseSms,
+        Scope::SecureSna,
+        Scope::Discovery,
+        Scope::SimSwap,
+        Scope::Eligibility,
+        Scope::Verification,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -81,6 +94,7 @@ impl Scope {
             Scope::Discovery => "discovery",
             Scope::SimSwap => "sim_swap",
             Scope::Eligibility => "eligibility",
+            Scope::Verification => "verification",
         }
     }
 
@@ -88,6 +102,7 @@ impl Scope {
         match path {
             SIM_SWAP_PATH => Scope::SimSwap,
             CHECKS_PATH => Scope::ReverseSms,
+            VERIFICATIONS_PATH => Scope::Verification,
             _ if path == SilentProduct::DISCOVERY.path => Scope::Discovery,
             _ => Scope::SecureSna,
         }
@@ -131,7 +146,7 @@ pub struct Backend {
     project: ProjectCredentials,
     numbers: NumberSequence,
     /// In the order of [`Scope::ALL`].
-    tokens: Mutex<[String; 5]>,
+    tokens: Mutex<[String; 6]>,
     recent: Mutex<Vec<(String, &'static str)>>,
 }
 
@@ -158,6 +173,7 @@ impl Backend {
         // `None`: a request was not acknowledged, which ends the flow.
         let _: Option<()> = match flow {
             Flow::ReverseSms => self.reverse_sms(scheduled, receiver).await?,
+            Flow::Verification => self.verification(scheduled, receiver).await?,
             Flow::Silent(product) => Box::pin(self.silent(scheduled, product, receiver)).await?,
             Flow::SimSwap => self.sim_swap(scheduled).await?,
             Flow::EligibilityByNumber => {
@@ -198,11 +214,28 @@ impl Backend {
         let Some(response) = response else { return Ok(None) };
         let id = string_property(&response.body, "check_id")?;
         self.acknowledge(id, Check::new(CHECKS_PATH, created, REVERSE_SMS_TTL));
+        self.send_sms(id, &number, &response.body).await
+    }
+
+    async fn verification(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<Option<()>> {
+        let number = self.numbers.next();
+        let body = format!(r#"{{"phone_number":"{number}","methods":["reverse_sms"],"callback_url":"{receiver}"}}"#);
+        let created = Instant::now();
+        let response =
+            self.post(scheduled, "POST verifications", 201, Scope::Verification, VERIFICATIONS_PATH, &body).await?;
+        let Some(response) = response else { return Ok(None) };
+        let id = string_property(&response.body, "verification_id")?;
+        self.acknowledge(id, Check::new(VERIFICATIONS_PATH, created, VERIFICATION_TTL));
+        self.send_sms(id, &number, &response.body).await
+    }
+
+    /// Sends the SMS that a check or a verification expects, unless its end-user sends none.
+    async fn send_sms(&self, id: &str, number: &str, created: &str) -> anyhow::Result<Option<()>> {
         if fastrand::u32(..100) < UNSENT_SMS_PERCENT {
             return Ok(Some(()));
         }
-        let receiver_number = string_property(&response.body, "receiver_phone_number")?;
-        let sms_body = string_property(&response.body, "expected_sms_body")?;
+        let receiver_number = string_property(created, "receiver_phone_number")?;
+        let sms_body = string_property(created, "expected_sms_body")?;
         let sms = format!(r#"{{"from":"{number}","to":"{receiver_number}","body":"{sms_body}"}}"#);
         let sent = Instant::now();
         self.ledger.update(id, |check| check.concluding = Some(sent));

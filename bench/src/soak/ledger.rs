@@ -231,8 +231,8 @@ fn verify_callback(id: &str, check: &Check, conclusion: &Conclusion, faults: &Fa
             format!("{id}: attempt {} after {:.1} s, {:?}", next.number, gap.as_secs_f64(), attempt.reaction)
         };
         if next.number == attempt.number {
-            // The node could not store the result.
-            if !faults.affects_any(attempt.received, next.received) {
+            // The node could not store the result, or a pooled connection was closed, which it replaces immediately.
+            if attempt.reaction != Reaction::Disconnect && !faults.affects_any(attempt.received, next.received) {
                 violations.add("callbacks repeated without a fault", sequence);
             }
         } else if next.number != attempt.number + 1 || attempt.retry_at().is_none() {

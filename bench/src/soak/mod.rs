@@ -35,7 +35,7 @@ use tokio::{
 use self::{
     balancer::Balancer,
     faults::FaultLog,
-    flows::{Backend, Flow, REVERSE_SMS_TTL},
+    flows::{Backend, Flow, REVERSE_SMS_TTL, VERIFICATION_TTL},
     latencies::Latencies,
     ledger::{Conclusion, Ledger},
     nodes::Nodes,
@@ -73,7 +73,10 @@ pub async fn run(minutes: u32) -> anyhow::Result<bool> {
     let (violations, faults) = (Violations::default(), Arc::<FaultLog>::default());
     let ledger = Arc::new(Ledger::new(violations.clone()));
     let receivers = Receivers::start(&ledger, &violations).await?;
-    let configuration = json!({ "reverse_sms": { "ttl": REVERSE_SMS_TTL.as_secs() } });
+    let configuration = json!({
+        "reverse_sms": { "ttl": REVERSE_SMS_TTL.as_secs() },
+        "verification": { "ttl": VERIFICATION_TTL.as_secs() },
+    });
     let project = nodes.deployment.configured_project(&configuration).await?;
     // The other nodes load changes within a second.
     sleep(Duration::from_secs(2)).await;
@@ -107,10 +110,11 @@ pub async fn run(minutes: u32) -> anyhow::Result<bool> {
     }
     let conclusions = read_conclusions(&backend, &violations).await?;
     backend.ledger.verify(&conclusions, &faults);
-    for at in backend.balancer.unavailable_at() {
+    for (at, response) in backend.balancer.unavailable() {
         if !faults.is_unavailability_expected(at) {
-            violations
-                .add("503 responses without a database restart", || format!("{:.1} s", (at - started).as_secs_f64()));
+            violations.add("503 responses without a database restart", || {
+                format!("{:.1} s: {response}", (at - started).as_secs_f64())
+            });
         }
     }
 
@@ -207,9 +211,9 @@ async fn read_conclusions(
     Ok(conclusions)
 }
 
-/// Index of a random share. The shares are hundredths.
-fn random_share(shares: impl IntoIterator<Item = usize>) -> usize {
-    let choice = fastrand::usize(..100);
+/// Index of a random share, as likely as its part of the sum.
+fn random_share<const N: usize>(shares: [usize; N]) -> usize {
+    let choice = fastrand::usize(..shares.iter().sum());
     let ends = shares.into_iter().scan(0, |end, share| {
         *end += share;
         Some(*end)

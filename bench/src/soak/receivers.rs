@@ -17,14 +17,14 @@ use crate::{
 
 /// Destinations of each slow kind, because a node limits the concurrent callbacks of one destination.
 const SLOW_DESTINATIONS: u8 = 8;
-/// Of a hundred checks, those with a receiver of each kind. Nodes send a bounded number of callbacks to slow receivers at
-/// the same time, so these must be few.
+/// Of a thousand checks, those with a receiver of each kind. Nodes send a bounded number of callbacks to slow receivers
+/// at the same time, so these must be few: a receiver that always hangs takes seven attempts of ten seconds.
 const SHARES: [(ReceiverKind, usize); 5] = [
-    (ReceiverKind::Answers, 87),
-    (ReceiverKind::FailsTwice, 8),
-    (ReceiverKind::DisconnectsOnce, 3),
-    (ReceiverKind::HangsOnce, 1),
-    (ReceiverKind::AlwaysHangs, 1),
+    (ReceiverKind::Answers, 880),
+    (ReceiverKind::FailsTwice, 80),
+    (ReceiverKind::DisconnectsOnce, 30),
+    (ReceiverKind::HangsOnce, 8),
+    (ReceiverKind::AlwaysHangs, 2),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,7 @@ impl Receivers {
 fn receive(kind: ReceiverKind, ledger: &Ledger, head: &[u8], body: &[u8]) -> anyhow::Result<Reaction> {
     #[derive(serde::Deserialize)]
     struct Callback<'a> {
+        #[serde(alias = "verification_id")]
         check_id: &'a str,
     }
     let received = Instant::now();

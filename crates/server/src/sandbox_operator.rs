@@ -28,6 +28,7 @@ use ringtrue_sandbox::{
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
     smsc::{Smsc, SmscConfig, SmscObserver},
 };
+use tokio::time::{Instant, sleep};
 use url::Url;
 
 use crate::{connectors::camara_redirect_uri, handsets::Handsets};
@@ -38,6 +39,7 @@ pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 const CONNECTOR_NAME: &str = "sandbox";
 /// More than devices and checks use concurrently: the operator closes further connections.
 const MAX_OPERATOR_CONNECTIONS: usize = 4_096;
+const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// TLV with the project of the handset that sent an SMS, in the vendor-specific range of SMPP.
 const PROJECT_TAG: TlvTag = TlvTag(0x1400);
 
@@ -181,11 +183,17 @@ impl SimSwapConnector for ProjectSimSwaps {
 
     async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let reported = self.operator.sim_history(question).await?;
-        let swapped_at = self.sims.swapped_at(question.project, question.number).await.map_err(|error| {
-            tracing::debug!(%error, "failed to read the simulated SIM swaps");
-            ErrorCode::InternalError
-        })?;
-        Ok(swapped_at.map_or(reported, SimHistory::ChangedAt))
+        // Repeated during an outage of the database: the operator has answered, so the check must not end as an error.
+        loop {
+            match self.sims.swapped_at(question.project, question.number).await {
+                Ok(swapped_at) => return Ok(swapped_at.map_or(reported, SimHistory::ChangedAt)),
+                Err(error) if Instant::now() + STORE_RETRY_DELAY >= question.deadline => {
+                    tracing::debug!(%error, "failed to read the simulated SIM swaps");
+                    return Err(ErrorCode::InternalError);
+                }
+                Err(_) => sleep(STORE_RETRY_DELAY).await,
+            }
+        }
     }
 }
 
