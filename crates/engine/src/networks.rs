@@ -222,6 +222,30 @@ impl Networks {
         found
     }
 
+    /// Names of the connectors that currently serve a product for subscribers of a network.
+    pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
+        match product {
+            Product::SecureSna | Product::Discovery => {
+                self.silent_route(network, product).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::SimSwap => {
+                self.sim_swap_route(network).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::ReverseSms => {
+                let directory = self.directory();
+                let Some(network) = directory.find_by_any_id(network) else { return Vec::new() };
+                let pool = directory.pools_for_network(network).next().map(|(_, pool)| pool);
+                let receivers = pool.into_iter().flatten();
+                let connectors = receivers.flat_map(|receiver| self.connectors_of_receiver(receiver));
+                let mut names: Vec<_> = connectors.map(|(name, _)| name.to_string()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names
+            }
+            Product::Eligibility | Product::Verification => Vec::new(),
+        }
+    }
+
     /// Removes a connector that is no longer configured.
     pub fn remove_connector(&self, connector: &str) {
         self.update_receivers(|receiver_connectors| {

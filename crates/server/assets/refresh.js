@@ -11,6 +11,11 @@
   let timer = null;
   let isPaused = false;
 
+  // Only changes are announced to screen readers.
+  const setState = (text) => {
+    if (state.textContent !== text) state.textContent = text;
+  };
+
   const schedule = () => {
     clearTimeout(timer);
     timer = isPaused || document.hidden ? null : setTimeout(refresh, interval);
@@ -24,7 +29,7 @@
   const stop = (text) => {
     isPaused = true;
     pause.textContent = 'Resume';
-    state.textContent = text;
+    setState(text);
     schedule();
   };
 
@@ -47,9 +52,9 @@
         part.replaceChildren(...current.childNodes);
         part.querySelectorAll('details').forEach((details, index) => { details.open = open[index] ?? false; });
       }
-      if (!isPaused) state.textContent = 'Updates by itself.';
+      if (!isPaused) setState('Updates by itself.');
     } catch {
-      if (!isPaused) state.textContent = 'The server does not respond. Trying again…';
+      if (!isPaused) setState('The server does not respond. Trying again…');
     }
     schedule();
   };
@@ -61,7 +66,7 @@
     }
     isPaused = false;
     pause.textContent = 'Pause';
-    state.textContent = 'Updates by itself.';
+    setState('Updates by itself.');
     refresh();
   });
   document.addEventListener('visibilitychange', () => {

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use askama::{Template, filters::HtmlSafe};
+use askama::{
+    Template,
+    filters::{Html, HtmlSafe, escape},
+};
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckStatus, Verdict},
@@ -77,6 +80,26 @@ impl ShortId {
         (head, middle, tail)
     }
 }
+
+/// Text of an error, with code between backticks.
+#[derive(Clone, Debug)]
+pub struct CodeText(pub String);
+
+impl fmt::Display for CodeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, part) in self.0.split('`').enumerate() {
+            let Ok(escaped) = escape(part, Html);
+            if number % 2 == 1 {
+                write!(f, "<code>{escaped}</code>")?;
+            } else {
+                write!(f, "{escaped}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HtmlSafe for CodeText {}
 
 /// Colour of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +251,19 @@ mod tests {
         let html = ShortId::new("<b>\"'&0123456789").linked("/console?a=1&b=\"2\"").to_string();
         assert!(!html.contains("<b>") && !html.contains("b=\"2\""), "{html}");
         assert!(!Badge::new(BadgeKind::Failed, "<b>").to_string().contains("<b>"));
+    }
+
+    #[test]
+    fn backticks_become_code() {
+        for (text, html) in [
+            ("`to` must be later than `from`", "<code>to</code> must be later than <code>from</code>"),
+            ("plain", "plain"),
+            ("", ""),
+        ] {
+            assert_eq!(CodeText(text.to_owned()).to_string(), html);
+        }
+        let html = CodeText("<b> `<i>`".to_owned()).to_string();
+        assert!(!html.contains("<b>") && !html.contains("<i>"), "{html}");
     }
 
     #[test]

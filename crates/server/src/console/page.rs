@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::{Mode, Project, Workspace},
 };
 
-pub use super::blocks::{Badge, BadgeKind, ExactTime, Icon, ShortId, UtcTime};
+pub use super::blocks::{Badge, BadgeKind, CodeText, ExactTime, Icon, ShortId, UtcTime};
 use crate::pages::HTML_CONTENT_TYPE;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
@@ -199,8 +199,13 @@ impl Layout {
     }
 
     /// For ids of domain types in templates.
-    pub fn id(id: &impl ToString) -> ShortId {
+    pub fn id(id: &(impl ToString + ?Sized)) -> ShortId {
         ShortId::new(id.to_string())
+    }
+
+    /// Shows code between backticks as such.
+    pub fn text(text: &(impl ToString + ?Sized)) -> CodeText {
+        CodeText(text.to_string())
     }
 
     pub fn icon(name: &str) -> Icon {
