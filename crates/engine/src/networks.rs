@@ -349,6 +349,9 @@ mod tests {
         assert_eq!([next(), next()], [Some(2), Some(2)]);
         assert_eq!(networks.connectors_of_receiver(&number(2)), [(one.clone(), false), (other.clone(), true)]);
         assert_eq!(networks.connectors_of_receiver(&number(3)), []);
+        let names = |id: &str, product| networks.connector_names(&id.parse().unwrap(), product);
+        assert_eq!(names("23410", Product::ReverseSms), ["one", "other"]);
+        assert!(names("23410", Product::SimSwap).is_empty() && names("23420", Product::ReverseSms).is_empty());
         networks.set_receivers_available(&one, &[number(3)], false);
         networks.set_receivers_available(&other, &[number(2)], false);
         assert_eq!(next(), None);
