@@ -56,11 +56,9 @@ struct LiveRow {
 
 impl LiveRow {
     fn new(project_path: &str, check: &AnyCheck) -> Self {
-        LiveRow {
-            row: CheckRow::new(project_path, check),
-            badge: Badge::of_check(check),
-            id: ShortId::new(check.id.to_string()),
-        }
+        let row = CheckRow::new(project_path, check);
+        let id = ShortId::new(check.id.to_string()).linked(row.path.clone());
+        LiveRow { row, badge: Badge::of_check(check), id }
     }
 }
 
