@@ -119,12 +119,20 @@ class Visitor {
     }
   }
 
-  /** Opens a page by its entry in a menu section: Workspace, Project or Deployment. */
-  async choose(list, entry) {
-    const menu = this.page.getByRole('navigation', { name: 'Console' }).getByRole('list', { name: list });
+  /** Opens a page by its entry in an area of the menu: Workspace, Project or Deployment. */
+  async choose(area, entry) {
+    const menu = this.page.getByRole('navigation', { name: 'Console' }).locator(`[aria-label="${area}"]`);
+    if (area === 'Deployment' && (await menu.count()) === 0) await this.#openDeployment();
     await menu.getByRole('link', { name: entry, exact: true }).click();
     // On narrow screens the menu is collapsed again.
     await this.page.locator('.menu [aria-current=page]', { hasText: entry }).first().waitFor({ state: 'attached' });
+  }
+
+  /** Pages of a project link to the deployment in the project switcher. */
+  async #openDeployment() {
+    await this.page.locator('.switcher > summary').click();
+    await this.page.locator('.switcher').getByRole('link', { name: 'Deployment' }).click();
+    await this.page.waitForURL('**/console/deployment/**');
   }
 
   /** Inspects the open page: wide and narrow, light and dark. */

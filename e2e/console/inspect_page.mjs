@@ -6,7 +6,7 @@ export const SCREENSHOTS = fileURLToPath(new URL('screenshots', import.meta.url)
 /** Folder for screenshots of the window, set by `scripts/screenshots`. */
 const { PICTURES } = process.env;
 export const WIDE = { width: 1280, height: 900 };
-const NARROW = { width: 390, height: 844 };
+const NARROW = { width: 320, height: 640 };
 
 /** Rules that depend on the color scheme. */
 const COLOR_RULES = ['color-contrast', 'link-in-text-block'];

@@ -17,9 +17,9 @@ consoleTest('live page shows new checks and their conclusion without a reload', 
 
   const check = await backend.createReverseSms({ phone_number: MATCHING, reference_id: 'order-7' });
   const row = page.getByRole('row', { name: 'order-7' });
-  await row.getByText('ACCEPTED').waitFor();
+  await row.getByText('open', { exact: true }).waitFor();
   await backend.sendSms(MATCHING, check);
-  await row.getByText('COMPLETED').waitFor();
+  await row.getByText('match', { exact: true }).waitFor();
   assert.equal(await page.evaluate(() => window.wasNotReloaded), true);
   const missed = await backend.createReverseSms({ phone_number: OTHER, reference_id: 'order-8' });
   await backend.sendSms(OTHER, missed);

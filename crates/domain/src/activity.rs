@@ -45,6 +45,11 @@ impl ActivityCounts {
         *self == ActivityCounts::default()
     }
 
+    /// Completed checks whose number did not match.
+    pub fn unmatched(&self) -> i64 {
+        (self.completed - self.matched).max(0)
+    }
+
     pub fn open_checks(&self) -> i64 {
         (self.created - self.completed - self.expired - self.failed).max(0)
     }

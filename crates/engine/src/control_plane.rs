@@ -90,6 +90,15 @@ impl ControlPlane {
         self.projects.pin().get(&id).cloned()
     }
 
+    /// The first projects of a workspace by name.
+    pub fn projects_of(&self, workspace: WorkspaceId, limit: usize) -> Vec<Arc<Project>> {
+        let all = self.projects.pin();
+        let mut found: Vec<_> = all.values().filter(|project| project.workspace == workspace).cloned().collect();
+        found.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()).then(a.id.0.cmp(&b.id.0)));
+        found.truncate(limit);
+        found
+    }
+
     pub fn workspace_of(&self, id: ProjectId) -> Option<WorkspaceId> {
         self.projects.pin().get(&id).map(|project| project.workspace)
     }

@@ -222,6 +222,30 @@ impl Networks {
         found
     }
 
+    /// Names of the connectors that currently serve a product for subscribers of a network.
+    pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
+        match product {
+            Product::SecureSna | Product::Discovery => {
+                self.silent_route(network, product).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::SimSwap => {
+                self.sim_swap_route(network).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::ReverseSms => {
+                let directory = self.directory();
+                let Some(network) = directory.find_by_any_id(network) else { return Vec::new() };
+                let pool = directory.pools_for_network(network).next().map(|(_, pool)| pool);
+                let receivers = pool.into_iter().flatten();
+                let connectors = receivers.flat_map(|receiver| self.connectors_of_receiver(receiver));
+                let mut names: Vec<_> = connectors.map(|(name, _)| name.to_string()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names
+            }
+            Product::Eligibility | Product::Verification => Vec::new(),
+        }
+    }
+
     /// Removes a connector that is no longer configured.
     pub fn remove_connector(&self, connector: &str) {
         self.update_receivers(|receiver_connectors| {
@@ -325,6 +349,9 @@ mod tests {
         assert_eq!([next(), next()], [Some(2), Some(2)]);
         assert_eq!(networks.connectors_of_receiver(&number(2)), [(one.clone(), false), (other.clone(), true)]);
         assert_eq!(networks.connectors_of_receiver(&number(3)), []);
+        let names = |id: &str, product| networks.connector_names(&id.parse().unwrap(), product);
+        assert_eq!(names("23410", Product::ReverseSms), ["one", "other"]);
+        assert!(names("23410", Product::SimSwap).is_empty() && names("23420", Product::ReverseSms).is_empty());
         networks.set_receivers_available(&one, &[number(3)], false);
         networks.set_receivers_available(&other, &[number(2)], false);
         assert_eq!(next(), None);

@@ -15,7 +15,10 @@ use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Pro
 
 pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
-use crate::ports::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, Clock, StoreError, WaitingCallbacks};
+use crate::ports::{
+    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, Clock, CompletionTime, NetworkActivity, StoreError,
+    WaitingCallbacks,
+};
 
 /// A crash loses at most the counts of this interval.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
@@ -27,43 +30,90 @@ const HOUR_RETENTION: SignedDuration = SignedDuration::from_hours(40 * 24);
 /// Waiting callbacks of the deployment that are scanned to count those of one project.
 const MAX_SCANNED_CALLBACKS: u32 = 10_000;
 
-/// Time span of an overview, with the length of its periods.
+/// Checks of which the exact completion times are read. A longer list would slow the database down.
+const MAX_EXACT_CHECKS: u32 = 20_000;
+
+/// Time span of an overview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverviewSpan {
     /// 60 periods of one minute.
     Hour,
     /// 96 periods of 15 minutes.
     Day,
+    /// 168 periods of one hour.
+    Week,
     /// 30 periods of one UTC day.
     Month,
+    /// Periods that contain `from` or later instants before `to`.
+    Custom { from: Timestamp, to: Timestamp },
+}
+
+/// Consecutive periods of equal length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverviewPeriods {
+    /// Start of the first period.
+    pub from: Timestamp,
+    /// End of the last period.
+    pub to: Timestamp,
+    pub length: SignedDuration,
 }
 
 impl OverviewSpan {
-    pub const ALL: [OverviewSpan; 3] = [OverviewSpan::Hour, OverviewSpan::Day, OverviewSpan::Month];
+    /// Spans that end now.
+    pub const CURRENT: [OverviewSpan; 4] =
+        [OverviewSpan::Hour, OverviewSpan::Day, OverviewSpan::Week, OverviewSpan::Month];
 
-    pub fn period_length(self) -> SignedDuration {
+    /// The periods of the span. Those of a span that ends now include the current one.
+    pub fn periods(self, now: Timestamp) -> OverviewPeriods {
+        let (minute, quarter) = (SignedDuration::from_mins(1), SignedDuration::from_mins(15));
+        let (hour, day) = (SignedDuration::from_hours(1), SignedDuration::from_hours(24));
         match self {
-            OverviewSpan::Hour => SignedDuration::from_mins(1),
-            OverviewSpan::Day => SignedDuration::from_mins(15),
-            OverviewSpan::Month => SignedDuration::from_hours(24),
+            OverviewSpan::Hour => OverviewPeriods::until(now, minute, 60),
+            OverviewSpan::Day => OverviewPeriods::until(now, quarter, 96),
+            OverviewSpan::Week => OverviewPeriods::until(now, hour, 7 * 24),
+            OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
+            OverviewSpan::Custom { from, to } => {
+                let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
+                // Includes the current period.
+                let to = to.min(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
+                let asked = to.duration_since(from);
+                // Older minutes are rolled up into hours.
+                let has_minutes = start_of_hour(subtract_clamped(now, MINUTE_RETENTION)) <= from;
+                let length = match asked {
+                    _ if has_minutes && asked <= SignedDuration::from_hours(2) => minute,
+                    _ if has_minutes && asked <= SignedDuration::from_hours(26) => quarter,
+                    _ if asked <= SignedDuration::from_hours(8 * 24) => hour,
+                    _ => day,
+                };
+                OverviewPeriods::around(from, to, length)
+            }
         }
     }
+}
 
-    fn period_count(self) -> i64 {
-        match self {
-            OverviewSpan::Hour => 60,
-            OverviewSpan::Day => 96,
-            OverviewSpan::Month => 30,
-        }
+impl OverviewPeriods {
+    /// The last periods. The very last one contains `now`.
+    fn until(now: Timestamp, length: SignedDuration, count: i64) -> Self {
+        let last = now.as_second().div_euclid(length.as_secs());
+        OverviewPeriods { from: start(last - count + 1, length), to: start(last + 1, length), length }
     }
 
-    /// Start times of the periods. The last period contains `now`.
-    fn period_starts(self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
-        let seconds = self.period_length().as_secs();
-        let last = now.as_second().div_euclid(seconds);
-        let first = last - self.period_count() + 1;
-        (first..=last).map(move |number| Timestamp::from_second(number * seconds).unwrap_or(Timestamp::UNIX_EPOCH))
+    /// The periods with instants from `from` to before `to`; at least one.
+    fn around(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
+        let first = from.as_second().div_euclid(length.as_secs());
+        let last = (to.as_second() - 1).div_euclid(length.as_secs()).max(first);
+        OverviewPeriods { from: start(first, length), to: start(last + 1, length), length }
     }
+
+    fn starts(self) -> impl Iterator<Item = Timestamp> {
+        let number = |at: Timestamp| at.as_second().div_euclid(self.length.as_secs());
+        (number(self.from)..number(self.to)).map(move |number| start(number, self.length))
+    }
+}
+
+/// Start of the period with this number, counted from 1970.
+fn start(number: i64, length: SignedDuration) -> Timestamp {
+    Timestamp::from_second(number.saturating_mul(length.as_secs())).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 #[derive(Clone, Debug)]
@@ -74,16 +124,60 @@ pub struct OverviewFilter {
     pub network: Option<NetworkId>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectOverview {
+    pub span: OverviewPeriods,
     /// Consecutive, without gaps.
     pub periods: Vec<ActivityPeriod>,
     /// Sum of all periods.
     pub total: ActivityCounts,
-    /// Networks with activity in the span.
+    /// `None`: no check has completed.
+    pub completion: Option<CompletionPercentiles>,
+    /// The filtered checks by product and network.
+    pub by_network: Vec<NetworkActivity>,
+    /// Networks with activity in the span, regardless of the filter.
     pub networks: Vec<NetworkId>,
     /// Waiting callbacks at present, regardless of the span.
     pub waiting: WaitingCallbacks,
+}
+
+/// Percentiles of the time from creation to completion, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionPercentiles {
+    pub p50: i64,
+    pub p95: i64,
+    pub p99: i64,
+    /// Taken from the checks themselves. Otherwise estimated from the counts, because the checks are too many or
+    /// deleted.
+    pub is_exact: bool,
+}
+
+impl CompletionPercentiles {
+    fn exact(times: &[CompletionTime]) -> Option<Self> {
+        let percentile = |percent| exact_percentile(times, percent);
+        Some(CompletionPercentiles { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)?, is_exact: true })
+    }
+
+    fn estimated(counts: &ActivityCounts) -> Option<Self> {
+        let percentile = |percent| counts.latency_percentile(percent);
+        Some(CompletionPercentiles {
+            p50: percentile(50)?,
+            p95: percentile(95)?,
+            p99: percentile(99)?,
+            is_exact: false,
+        })
+    }
+}
+
+/// The smallest time that at least `percent` of the checks did not exceed. `times` is sorted.
+fn exact_percentile(times: &[CompletionTime], percent: i64) -> Option<i64> {
+    let total: i64 = times.iter().map(|time| time.count).sum();
+    let rank = (total * percent + 99) / 100;
+    let mut counted = 0;
+    times.iter().find_map(|time| {
+        counted += time.count;
+        (rank <= counted).then_some(time.millis)
+    })
 }
 
 /// Stores the counts of this node, and reports those of a project.
@@ -154,22 +248,16 @@ impl Activity {
     ) -> Result<ProjectOverview, StoreError> {
         self.flush().await?;
         let OverviewFilter { span, product, network } = filter;
-        let mut periods: Vec<_> = span
-            .period_starts(self.clock.now())
-            .map(|start| ActivityPeriod { start, counts: ActivityCounts::default() })
-            .collect();
-        let (Some(first), Some(last)) = (periods.first(), periods.last()) else {
-            return Ok(ProjectOverview::default());
-        };
-        let from = first.start;
-        let to = last.start.saturating_add(span.period_length()).unwrap_or(Timestamp::MAX);
-        let filter = |network| ActivityFilter { from, to, period: span.period_length(), product, network };
+        let span = span.periods(self.clock.now());
+        let OverviewPeriods { from, to, length } = span;
+        let mut periods: Vec<_> =
+            span.starts().map(|start| ActivityPeriod { start, counts: ActivityCounts::default() }).collect();
+        let filter = |network| ActivityFilter { from, to, period: length, product, network };
 
-        let has_network_filter = network.is_some();
-        merge_periods(&mut periods, self.store.activity(project, filter(network)).await?, |counts, found| {
+        merge_periods(&mut periods, self.store.activity(project, filter(network.clone())).await?, |counts, found| {
             *counts = found;
         });
-        if has_network_filter {
+        if network.is_some() {
             merge_periods(&mut periods, self.store.activity(project, filter(None)).await?, |counts, found| {
                 counts.attempts_delivered = found.attempts_delivered;
                 counts.attempts_failed = found.attempts_failed;
@@ -180,9 +268,33 @@ impl Activity {
         for period in &periods {
             total += &period.counts;
         }
-        let networks = self.store.active_networks(project, from, to).await?;
+        let mut by_network = self.store.activity_by_network(project, from, to).await?;
+        let mut networks: Vec<_> = by_network.iter().filter_map(|row| row.network.clone()).collect();
+        networks.sort_unstable();
+        networks.dedup();
+        by_network.retain(|row| product.is_none_or(|product| product == row.product));
+        let scanned: i64 = by_network.iter().map(|row| row.counts.created).sum();
+        by_network.retain(|row| network.is_none() || network == row.network);
+        let completion = self.completion_percentiles(project, filter(network), &total, scanned).await?;
         let waiting = self.store.waiting_callbacks(project, product, MAX_SCANNED_CALLBACKS).await?;
-        Ok(ProjectOverview { periods, total, networks, waiting })
+        Ok(ProjectOverview { span, periods, total, completion, by_network, networks, waiting })
+    }
+
+    /// Exact percentiles if the span has few checks, which are all still stored. `scanned`: checks of all networks.
+    async fn completion_percentiles(
+        &self,
+        project: ProjectId,
+        filter: ActivityFilter,
+        total: &ActivityCounts,
+        scanned: i64,
+    ) -> Result<Option<CompletionPercentiles>, StoreError> {
+        if scanned < i64::from(MAX_EXACT_CHECKS)
+            && let Some(times) = self.store.completion_times(project, filter, MAX_EXACT_CHECKS).await?
+            && total.completed <= times.iter().map(|time| time.count).sum::<i64>()
+        {
+            return Ok(CompletionPercentiles::exact(&times));
+        }
+        Ok(CompletionPercentiles::estimated(total))
     }
 }
 
@@ -212,17 +324,61 @@ fn merge_periods(
 mod tests {
     use super::*;
 
+    fn periods(span: OverviewSpan) -> OverviewPeriods {
+        span.periods("2026-11-15T13:34:56.789Z".parse().unwrap())
+    }
+
     #[test]
     fn span_ends_with_the_current_period() {
         for (span, count, first, last) in [
             (OverviewSpan::Hour, 60, "2026-11-15T12:35:00Z", "2026-11-15T13:34:00Z"),
             (OverviewSpan::Day, 96, "2026-11-14T13:45:00Z", "2026-11-15T13:30:00Z"),
+            (OverviewSpan::Week, 168, "2026-11-08T14:00:00Z", "2026-11-15T13:00:00Z"),
             (OverviewSpan::Month, 30, "2026-10-17T00:00:00Z", "2026-11-15T00:00:00Z"),
         ] {
-            let period_starts: Vec<_> = span.period_starts("2026-11-15T13:34:56.789Z".parse().unwrap()).collect();
+            let period_starts: Vec<_> = periods(span).starts().collect();
             assert_eq!(period_starts.len(), count, "{span:?}");
             assert_eq!(period_starts.first().unwrap().to_string(), first, "{span:?}");
             assert_eq!(period_starts.last().unwrap().to_string(), last, "{span:?}");
         }
+    }
+
+    #[test]
+    fn custom_span_has_the_finest_periods_that_are_stored() {
+        for (from, to, minutes, first, end) in [
+            ("15T12:00:30", "15T13:00", 1, "15T12:00", "15T13:00"),
+            ("15T00:05", "15T13:00", 15, "15T00:00", "15T13:00"),
+            ("13T14:00", "15T13:00", 60, "13T14:00", "15T13:00"),
+            // Three days ago there are only hours.
+            ("12T12:10", "12T12:20", 60, "12T12:00", "12T13:00"),
+            ("01T12:00", "15T12:00", 24 * 60, "01T00:00", "16T00:00"),
+            // The future has no checks.
+            ("15T13:00", "20T00:00", 1, "15T13:00", "15T13:35"),
+            ("20T00:00", "21T00:00", 1, "15T13:34", "15T13:35"),
+        ] {
+            let at = |text: &str| -> Timestamp {
+                let seconds = if text.len() == "15T12:00".len() { ":00" } else { "" };
+                format!("2026-11-{text}{seconds}Z").parse().unwrap()
+            };
+            let found = periods(OverviewSpan::Custom { from: at(from), to: at(to) });
+            let length = SignedDuration::from_mins(minutes);
+            assert_eq!(found, OverviewPeriods { from: at(first), to: at(end), length }, "{from} to {to}");
+        }
+        let all_time = OverviewSpan::Custom { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
+        assert!(periods(all_time).starts().count() <= 42, "only as far as counts are kept");
+    }
+
+    #[test]
+    fn exact_percentiles_are_times_of_checks() {
+        let times = |all: &[(i64, i64)]| -> Vec<_> {
+            all.iter().map(|(millis, count)| CompletionTime { millis: *millis, count: *count }).collect()
+        };
+        let of = |all: &[(i64, i64)]| {
+            CompletionPercentiles::exact(&times(all)).map(|exact| (exact.p50, exact.p95, exact.p99))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[(1_234, 1)]), Some((1_234, 1_234, 1_234)));
+        assert_eq!(of(&[(10, 50), (20, 45), (30, 4), (40, 1)]), Some((10, 20, 30)));
+        assert_eq!(of(&[(10, 49), (20, 46), (30, 3), (40, 2)]), Some((20, 20, 40)));
     }
 }

@@ -53,6 +53,8 @@ struct EventRow {
     action: &'static str,
     target_type: &'static str,
     target: String,
+    /// The target is an id, which is shortened.
+    is_id: bool,
     changes: String,
     request_id: String,
     /// Path and name.
@@ -178,6 +180,7 @@ fn event_row(app: &App, event: &AuditEvent, emails: &HashMap<AccountId, Email>) 
         actor,
         action: event.action.as_str(),
         target_type,
+        is_id: account.is_none() && !event.target.contains(['@', ' ']),
         target: account.unwrap_or_else(|| event.target.clone()),
         changes: event.changes.join(", "),
         request_id: event.request_id.clone().unwrap_or_default(),

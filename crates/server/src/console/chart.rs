@@ -260,6 +260,24 @@ pub fn share_bar(thousandths: i64) -> Svg {
     svg
 }
 
+/// Horizontal bar of parts with their colours.
+pub fn stacked_bar(parts: &[(&'static str, i64)]) -> Svg {
+    let total: i64 = parts.iter().map(|(_, count)| *count).sum();
+    let mut svg = Svg::default();
+    svg.push(format_args!(
+        "<svg class=\"share stacked\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+    ));
+    let mut before = 0;
+    for (css_class, count) in parts.iter().filter(|(_, count)| *count > 0) {
+        let x = before * 1_000 / total;
+        before += count;
+        let width = before * 1_000 / total - x;
+        svg.push(format_args!("<rect class=\"{css_class}\" x=\"{x}\" width=\"{width}\" height=\"1\"/>"));
+    }
+    svg.push(format_args!("</svg>"));
+    svg
+}
+
 /// Opens the group of a period, with a hover area whose title shows the values.
 fn open_period_group(svg: &mut Svg, plot: &Plot, period: usize, label: &str) {
     svg.push(format_args!("<g><title>{label}"));
@@ -396,6 +414,16 @@ mod tests {
         assert!(nothing.clone().lines().render().unwrap().contains("Checks per minute: none."));
         nothing.labels.clear();
         assert!(nothing.lines().render().unwrap().contains("viewBox=\"0 0 0 1000\""));
+    }
+
+    #[test]
+    fn stacked_bars_fill_the_width() {
+        let bar = stacked_bar(&[("match", 1), ("no-match", 0), ("open", 2)]).to_string();
+        for part in ["class=\"match\" x=\"0\" width=\"333\"", "class=\"open\" x=\"333\" width=\"667\""] {
+            assert!(bar.contains(part), "{bar}");
+        }
+        assert!(!bar.contains("no-match"), "{bar}");
+        assert!(!stacked_bar(&[("match", 0)]).to_string().contains("<rect"));
     }
 
     #[test]

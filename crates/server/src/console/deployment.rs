@@ -22,7 +22,7 @@ use ringtrue_engine::{
 use super::{
     error::{ConsoleError, to_sentence},
     forms::SessionForm,
-    page::{self, Layout, MenuSection, UtcTime},
+    page::{self, ExactTime, Layout, MenuSection, UtcTime},
     session::ConsoleSession,
 };
 use crate::http::{app::App, parameters::Query, routes::Routes};
@@ -59,7 +59,7 @@ struct ConnectorView {
     facts: Vec<(&'static str, String)>,
     since: Option<UtcTime>,
     last_success_at: Option<UtcTime>,
-    last_error: Option<(String, UtcTime)>,
+    last_error: Option<(String, ExactTime)>,
     breakers: Vec<BreakerView>,
 }
 
@@ -68,7 +68,7 @@ struct BreakerView {
     operation: &'static str,
     state: &'static str,
     css_class: &'static str,
-    until: Option<UtcTime>,
+    until: Option<ExactTime>,
 }
 
 #[derive(Debug)]
@@ -213,7 +213,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         facts,
         since: report.links.map(|links| UtcTime(links.since)),
         last_success_at: last_success_at.map(UtcTime),
-        last_error: last_error.map(|last_error| (to_sentence(&last_error.message), UtcTime(last_error.at))),
+        last_error: last_error.map(|last_error| (to_sentence(&last_error.message), ExactTime(last_error.at))),
         breakers: report.breakers.iter().map(|breaker| breaker_view(breaker.operation, breaker.position)).collect(),
     }
 }
@@ -221,7 +221,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
 fn breaker_view(operation: &'static str, position: BreakerPosition) -> BreakerView {
     let (state, css_class, until) = match position {
         BreakerPosition::Closed => ("closed", "s2", None),
-        BreakerPosition::Open { until } => ("open", "s5", Some(UtcTime(until))),
+        BreakerPosition::Open { until } => ("open", "s5", Some(ExactTime(until))),
         BreakerPosition::HalfOpen => ("half-open", "s4", None),
     };
     BreakerView { operation, state, css_class, until }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use super::{
     checks::{CheckRow, PRODUCTS},
     error::ConsoleError,
-    page::{self, Layout, MenuSection, Tab},
+    page::{self, Badge, Layout, MenuSection, ShortId, Tab},
     session::{ConsoleSession, ProjectAccess},
 };
 use crate::http::{app::App, parameters::Query};
@@ -42,7 +42,7 @@ struct LivePage {
     tabs: Vec<Tab>,
     live_path: String,
     events_path: String,
-    rows: Vec<CheckRow>,
+    rows: Vec<LiveRow>,
     max_rows: u32,
 }
 
@@ -50,6 +50,16 @@ struct LivePage {
 #[template(path = "console/live_row.html")]
 struct LiveRow {
     row: CheckRow,
+    badge: Badge,
+    id: ShortId,
+}
+
+impl LiveRow {
+    fn new(project_path: &str, check: &AnyCheck) -> Self {
+        let row = CheckRow::new(project_path, check);
+        let id = ShortId::new(check.id.to_string()).linked(row.path.clone());
+        LiveRow { row, badge: Badge::of_check(check), id }
+    }
 }
 
 /// `GET …/projects/{project_id}/live`
@@ -74,7 +84,7 @@ pub async fn show(
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
         live_path: format!("{path}/live{}", product.map(product_query).unwrap_or_default()),
         events_path: format!("{path}/live/events{}", product.map(product_query).unwrap_or_default()),
-        rows: shown.map(|check| CheckRow::new(path, check)).collect(),
+        rows: shown.map(|check| LiveRow::new(path, check)).collect(),
         max_rows: MAX_NEWEST_CHECKS,
         layout,
     }))
@@ -199,7 +209,7 @@ fn event(name: &str, data: &str) -> String {
 }
 
 fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
-    LiveRow { row: CheckRow::new(project_path, check) }.render().unwrap_or_default()
+    LiveRow::new(project_path, check).render().unwrap_or_default()
 }
 
 /// The product filter.

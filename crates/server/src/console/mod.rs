@@ -9,6 +9,7 @@
 
 mod accounts;
 mod audit;
+mod blocks;
 mod chart;
 mod checks;
 mod credentials;
@@ -21,6 +22,7 @@ mod handset;
 mod live;
 mod masking;
 mod members;
+mod menu;
 mod overview;
 mod page;
 mod projects;
@@ -44,16 +46,26 @@ use error::ConsoleError;
 use session::ConsoleSession;
 
 /// Assets in addition to those of all pages.
-const ASSETS: [Asset; 3] = [
+const ASSETS: [Asset; 5] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
         body: include_str!("../../assets/console.css"),
     },
     Asset {
-        path: "/console/assets/copy.js",
+        path: "/console/assets/console.js",
         content_type: "text/javascript; charset=utf-8",
-        body: include_str!("../../assets/copy.js"),
+        body: include_str!("../../assets/console.js"),
+    },
+    Asset {
+        path: "/console/assets/theme.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../../assets/theme.js"),
+    },
+    Asset {
+        path: "/console/assets/refresh.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../../assets/refresh.js"),
     },
     Asset {
         path: "/console/assets/live.js",

@@ -1,8 +1,8 @@
 //! Layout and rendering of pages.
 
-use std::fmt;
+use std::sync::Arc;
 
-use askama::{Template, filters::HtmlSafe};
+use askama::Template;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
@@ -10,9 +10,9 @@ use ringtrue_domain::{
     account::{Permission, Role},
     page::Page,
     tenancy::{Mode, Project, Workspace},
-    timestamp,
 };
 
+pub use super::blocks::{Badge, BadgeKind, CodeText, ExactTime, Icon, ShortId, UtcTime};
 use crate::pages::HTML_CONTENT_TYPE;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
@@ -30,14 +30,18 @@ pub enum MenuSection {
     GettingStarted,
     Overview,
     Checks,
+    Verifications,
+    Callbacks,
     Live,
     Requests,
+    Search,
     Handset,
     AllowedNetworks,
     Settings,
     Credentials,
     WorkspaceCredentials,
     AuditLog,
+    Usage,
     Eligibility,
     Signatures,
     DeploymentNetworks,
@@ -46,48 +50,6 @@ pub enum MenuSection {
     Keys,
     DeploymentAudit,
 }
-
-impl MenuSection {
-    fn name(self) -> &'static str {
-        match self {
-            MenuSection::Home => "home",
-            MenuSection::Projects => "projects",
-            MenuSection::Members => "members",
-            MenuSection::GettingStarted => "getting started",
-            MenuSection::Overview => "overview",
-            MenuSection::Checks => "checks",
-            MenuSection::Live => "live",
-            MenuSection::Requests => "requests",
-            MenuSection::Handset => "handset",
-            MenuSection::AllowedNetworks => "allowed networks",
-            MenuSection::Settings => "settings",
-            MenuSection::Credentials => "credentials",
-            MenuSection::WorkspaceCredentials => "workspace credentials",
-            MenuSection::AuditLog => "audit log",
-            MenuSection::Eligibility => "eligibility",
-            MenuSection::Signatures => "signatures",
-            MenuSection::DeploymentNetworks => "deployment networks",
-            MenuSection::DeploymentEligibility => "deployment eligibility",
-            MenuSection::Accounts => "accounts",
-            MenuSection::Keys => "keys",
-            MenuSection::DeploymentAudit => "deployment audit log",
-        }
-    }
-}
-
-/// Rendered as a `<time>` element.
-#[derive(Clone, Copy, Debug)]
-pub struct UtcTime(pub Timestamp);
-
-impl fmt::Display for UtcTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.0.strftime("%Y-%m-%d %H:%M:%S");
-        write!(f, "<time datetime=\"{}\" title=\"UTC\">{shown}</time>", timestamp::format(self.0))
-    }
-}
-
-/// Contains only digits and punctuation.
-impl HtmlSafe for UtcTime {}
 
 /// Title, user and location of a page, for the layout template.
 #[derive(Clone, Debug)]
@@ -98,6 +60,17 @@ pub struct Layout {
     pub user: Option<LayoutUser>,
     pub workspace: Option<LayoutWorkspace>,
     pub project: Option<LayoutProject>,
+    /// Projects of the workspace, for the project switcher.
+    pub switcher: Vec<SwitcherProject>,
+}
+
+/// A project that the user can switch to.
+#[derive(Clone, Debug)]
+pub struct SwitcherProject {
+    pub path: String,
+    pub name: String,
+    pub is_sandbox: bool,
+    pub is_current: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +100,14 @@ pub struct LayoutProject {
 impl Layout {
     /// Layout without a user.
     pub fn anonymous(title: &str) -> Self {
-        Layout { title: title.to_owned(), section: MenuSection::Home, user: None, workspace: None, project: None }
+        Layout {
+            title: title.to_owned(),
+            section: MenuSection::Home,
+            user: None,
+            workspace: None,
+            project: None,
+            switcher: vec![],
+        }
     }
 
     #[must_use]
@@ -158,6 +138,22 @@ impl Layout {
             is_sandbox: project.mode == Mode::Sandbox,
             disabled: project.disabled,
         });
+        self
+    }
+
+    /// Adds the project switcher.
+    #[must_use]
+    pub fn with_switcher(mut self, projects: &[Arc<Project>]) -> Self {
+        let entry = |project: &Arc<Project>| {
+            let path = project_path(project);
+            SwitcherProject {
+                name: project.name.to_string(),
+                is_sandbox: project.mode == Mode::Sandbox,
+                is_current: self.project.as_ref().is_some_and(|current| current.path == path),
+                path,
+            }
+        };
+        self.switcher = projects.iter().map(entry).collect();
         self
     }
 
@@ -197,22 +193,23 @@ impl Layout {
         is_deployment_page || self.workspace.is_some()
     }
 
-    pub fn breadcrumb(&self) -> String {
-        match (&self.workspace, &self.project) {
-            (Some(workspace), Some(project)) => format!("{} / {}", workspace.name, project.name),
-            (Some(workspace), None) => workspace.name.clone(),
-            (None, _) => "Deployment".to_owned(),
-        }
-    }
-
     /// For times of domain types in templates.
     pub fn utc(at: &Timestamp) -> UtcTime {
         UtcTime(*at)
     }
 
-    /// Whether a menu entry is the current page.
-    pub fn is_current(&self, name: &str) -> bool {
-        self.section.name() == name
+    /// For ids of domain types in templates.
+    pub fn id(id: &(impl ToString + ?Sized)) -> ShortId {
+        ShortId::new(id.to_string())
+    }
+
+    /// Shows code between backticks as such.
+    pub fn text(text: &(impl ToString + ?Sized)) -> CodeText {
+        CodeText(text.to_string())
+    }
+
+    pub fn icon(name: &str) -> Icon {
+        Icon::named(name)
     }
 }
 

@@ -181,8 +181,9 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
     };
     match app.engine.management.create_project(&access.actor, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
-            let WorkspaceAccess { session, actor, workspace } = access;
-            show_new_credential(&app, ProjectAccess { session, actor, workspace, project }, &credential).await
+            let WorkspaceAccess { session, actor, workspace, projects } = access;
+            let access = ProjectAccess { session, actor, workspace, project, projects };
+            show_new_credential(&app, access, &credential).await
         }
         Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {
             let (status, error) = form_error(error);

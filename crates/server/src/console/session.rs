@@ -1,6 +1,6 @@
 //! Cookies, extractors of the session and the browser, and access to workspaces and projects.
 
-use std::{convert::Infallible, net::IpAddr};
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
@@ -25,6 +25,9 @@ use crate::http::{
     problem::Problem,
     request_context::{HandlerState, RequestContext},
 };
+
+/// More projects are in the workspace's list.
+const MAX_SWITCHER_PROJECTS: usize = 15;
 
 /// An authenticated session. Handlers can only access workspaces and projects through this extractor.
 #[derive(Debug)]
@@ -55,11 +58,14 @@ pub struct WorkspaceAccess {
     pub session: ConsoleSession,
     pub actor: ManagementActor,
     pub workspace: Workspace,
+    /// The first projects by name, for the project switcher.
+    pub projects: Vec<Arc<Project>>,
 }
 
 impl WorkspaceAccess {
     pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
-        self.session.layout(title).in_workspace(&self.workspace, self.session.user.role_in(self.workspace.id), section)
+        let role = self.session.user.role_in(self.workspace.id);
+        self.session.layout(title).in_workspace(&self.workspace, role, section).with_switcher(&self.projects)
     }
 }
 
@@ -70,12 +76,15 @@ pub struct ProjectAccess {
     pub actor: ManagementActor,
     pub workspace: Workspace,
     pub project: Project,
+    /// The first projects of the workspace by name, for the project switcher.
+    pub projects: Vec<Arc<Project>>,
 }
 
 impl ProjectAccess {
     pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
         let role = self.session.user.role_in(self.workspace.id);
-        self.session.layout(title).in_workspace(&self.workspace, role, section).in_project(&self.project)
+        let layout = self.session.layout(title).in_workspace(&self.workspace, role, section);
+        layout.in_project(&self.project).with_switcher(&self.projects)
     }
 
     /// Path of the project's pages.
@@ -191,7 +200,8 @@ impl ConsoleSession {
             self.limit_workspace(app, id)?;
         }
         let workspace = app.engine.management.workspace(&actor, id).await?;
-        Ok(WorkspaceAccess { session: self, actor, workspace })
+        let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
+        Ok(WorkspaceAccess { session: self, actor, workspace, projects })
     }
 
     /// Checks the permission in the project of the path.
@@ -201,14 +211,15 @@ impl ConsoleSession {
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<ProjectAccess, ConsoleError> {
-        let WorkspaceAccess { session, actor, workspace } = self.authorize_workspace(app, ids, permission).await?;
+        let access = self.authorize_workspace(app, ids, permission).await?;
+        let WorkspaceAccess { session, actor, workspace, projects } = access;
         let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
         let project = project.map_err(|error| match error {
             // Does not reveal projects of other workspaces.
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
             other => other,
         })?;
-        Ok(ProjectAccess { session, actor, workspace, project })
+        Ok(ProjectAccess { session, actor, workspace, project, projects })
     }
 
     /// Counts a form against the workspace's rate limit, as the same API request.

@@ -23,7 +23,7 @@ use ringtrue_engine::{
 use super::{
     error::ConsoleError,
     forms::{SessionForm, form_error},
-    page::{self, Layout, MenuSection, Pagination, Tab, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, ShortId, Tab, UtcTime},
     session::{ConsoleSession, WorkspaceAccess},
 };
 use crate::http::{app::App, parameters::Query};
@@ -43,6 +43,7 @@ struct HomePage {
 struct WorkspaceRow {
     path: String,
     name: String,
+    id: ShortId,
     role: &'static str,
     created_at: UtcTime,
 }
@@ -51,7 +52,7 @@ struct WorkspaceRow {
 #[template(path = "console/workspace.html")]
 struct WorkspacePage {
     layout: Layout,
-    workspace_id: String,
+    workspace_id: ShortId,
     projects: Vec<Project>,
     pagination: Pagination,
 }
@@ -135,6 +136,7 @@ async fn home_page(
     let row = |workspace: &Workspace| WorkspaceRow {
         path: format!("/console/workspaces/{}", workspace.id),
         name: workspace.name.to_string(),
+        id: ShortId::new(workspace.id.to_string()),
         role: session.user.role_in(workspace.id).map_or("", |role| role.as_str()),
         created_at: UtcTime(workspace.created_at),
     };
@@ -153,7 +155,7 @@ pub async fn show_workspace(
     let found = app.engine.management.list_projects(&access.actor, access.workspace.id, request, None).await?;
     let layout = access.layout("Projects", MenuSection::Projects);
     let pagination = Pagination::new(&found, layout.workspace_path(), &[]);
-    let (workspace_id, projects) = (access.workspace.id.to_string(), found.items);
+    let (workspace_id, projects) = (ShortId::new(access.workspace.id.to_string()), found.items);
     Ok(page::render_ok(&WorkspacePage { layout, workspace_id, projects, pagination }))
 }
 
@@ -182,7 +184,7 @@ pub async fn show_usage(
         });
         line.add(row);
     }
-    let layout = access.layout("Usage", MenuSection::Projects);
+    let layout = access.layout("Usage", MenuSection::Usage);
     let tab = |title, by: &str, is_current| Tab {
         path: format!("{}/usage?by={by}", layout.workspace_path()),
         title,

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, StoreError, WaitingCallbacks,
+    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, StoreError,
+    WaitingCallbacks,
 };
 
 use super::{SqlStore, placeholders};
 use crate::{
     driver::{Database, TransactionEnd, Tx},
     row::{Row, RowReader, Value, values},
+    time_span::{HOUR_MILLIS, Span},
 };
 
 /// The count columns, in the order of [`to_columns`].
@@ -55,7 +57,8 @@ const FIRST_LATENCY_COLUMN: usize = 9;
 const ROWS_PER_STATEMENT: usize = 200;
 /// Bounds the rows that one housekeeping transaction rolls up or deletes.
 const MAX_ROWS_PER_TRANSACTION: i64 = 1_000;
-const HOUR_MILLIS: i64 = 3_600_000;
+/// Stands for the completion time of other checks.
+const NOT_COMPLETED: i64 = -1;
 
 /// The key of a row. Rows are written in this order, so that nodes cannot deadlock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,18 +107,51 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         rows.into_iter().map(period).collect()
     }
 
-    async fn active_networks(
+    async fn activity_by_network(
         &self,
         project: ProjectId,
         from: Timestamp,
         to: Timestamp,
-    ) -> Result<Vec<NetworkId>, StoreError> {
-        let sql = "select distinct network_id from activity
-                    where project_id = $1 and start_at >= $2 and start_at < $3 and network_id <> ''
-                    order by network_id";
+    ) -> Result<Vec<NetworkActivity>, StoreError> {
+        let sql = format!(
+            "select product, network_id, {} from activity where project_id = $1 and start_at >= $2 and start_at < $3
+              group by product, network_id order by product, network_id",
+            sums()
+        );
         let values = values![project, from, to].to_vec();
-        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
-        rows.into_iter().map(|row| row.reader("activity").parsed("network_id")).collect()
+        let rows =
+            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let network = |row: Row| {
+            let mut row = row.reader("activity");
+            Ok(NetworkActivity {
+                product: row.parsed("product")?,
+                // Empty: no network.
+                network: row.text("network_id")?.parse().ok(),
+                counts: counts_from_row(&mut row)?,
+            })
+        };
+        rows.into_iter().map(network).collect()
+    }
+
+    async fn completion_times(
+        &self,
+        project: ProjectId,
+        filter: ActivityFilter,
+        scan_limit: u32,
+    ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
+        let (sql, values) = completion_times_sql(project, &filter, scan_limit);
+        let rows =
+            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let time = |row: Row| {
+            let mut row = row.reader("checks");
+            Ok(CompletionTime { millis: row.int("millis")?, count: row.int("count")? })
+        };
+        let mut times = rows.into_iter().map(time).collect::<Result<Vec<_>, StoreError>>()?;
+        if times.iter().map(|time| time.count).sum::<i64>() >= i64::from(scan_limit) {
+            return Ok(None);
+        }
+        times.retain(|time| time.millis != NOT_COMPLETED);
+        Ok(Some(times))
     }
 
     async fn waiting_callbacks(
@@ -227,13 +263,42 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
         values.push(network.into());
         conditions.push(format!("network_id = ${}", values.len()));
     }
-    let sums = COUNT_COLUMNS.map(|count| format!("cast(sum({count}) as bigint)")).join(", ");
+    let sums = sums();
     let sql = format!(
         "select start_at / {millis} * {millis}, {sums} from activity where {}
           group by start_at / {millis} * {millis} order by 1",
         conditions.join(" and ")
     );
     (sql, values)
+}
+
+/// Counts the checks of a span by completion time. All scanned checks are counted, so that the caller sees whether the
+/// limit was reached.
+fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
+    let span = Span::since(filter.from.as_millisecond()).intersect(Span::before(filter.to.as_millisecond()));
+    let mut values = values![project, span.first_id(), span.end_id(), i64::from(scan_limit)].to_vec();
+    let products = filter.product.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
+    let first = values.len() + 1;
+    values.extend(products.iter().map(|product| Value::from(product.as_str())));
+    let products = placeholders(first, products.len());
+    let mut condition = "status = 'COMPLETED'".to_owned();
+    if let Some(network) = &filter.network {
+        values.push(network.into());
+        condition = format!("{condition} and network_id = ${}", values.len());
+    }
+    let sql = format!(
+        "select millis, count(*) from
+           (select case when {condition} then concluded_at - created_at else {NOT_COMPLETED} end as millis
+              from (select status, network_id, created_at, concluded_at from checks
+                     where project_id = $1 and product in ({products}) and id >= $2 and id < $3
+                     limit $4) as scanned) as times
+          group by millis order by millis"
+    );
+    (sql, values)
+}
+
+fn sums() -> String {
+    COUNT_COLUMNS.map(|count| format!("cast(sum({count}) as bigint)")).join(", ")
 }
 
 fn to_columns(counts: &ActivityCounts) -> [i64; COUNT_COLUMNS.len()] {

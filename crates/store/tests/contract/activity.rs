@@ -1,7 +1,9 @@
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{ActivityCount, ActivityFilter, ActivityPeriod, AttemptOutcome, Store, WaitingCallbacks};
+use ringtrue_engine::ports::{
+    ActivityCount, ActivityFilter, ActivityPeriod, AttemptOutcome, CompletionTime, Store, WaitingCallbacks,
+};
 
 use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};
 
@@ -139,9 +141,23 @@ pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture)
         assert_eq!(found, expected, "{product:?} {network:?}");
     }
     let ActivityFilter { from, to, .. } = day(1);
-    let networks: Vec<NetworkId> = ["23410", "310004"].map(|id| id.parse().unwrap()).to_vec();
-    assert_eq!(store.active_networks(shop, from, to).await.unwrap(), networks);
-    assert_eq!(store.active_networks(shop, to, Timestamp::MAX).await.unwrap(), []);
+    let by_network = store.activity_by_network(shop, from, to).await.unwrap();
+    let rows: Vec<_> = by_network
+        .iter()
+        .map(|row| (row.product, row.network.as_ref().map(NetworkId::as_str), row.counts.created))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (Product::ReverseSms, None, 1),
+            (Product::ReverseSms, Some("23410"), 2),
+            (Product::ReverseSms, Some("310004"), 4),
+            (Product::SimSwap, None, 8),
+            (Product::SimSwap, Some("23410"), 16),
+            (Product::SimSwap, Some("310004"), 32),
+        ]
+    );
+    assert_eq!(store.activity_by_network(shop, to, Timestamp::MAX).await.unwrap(), []);
 }
 
 pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
@@ -154,7 +170,7 @@ pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
     let ActivityFilter { from, to, .. } = day(1);
     for (project, expected, networks) in [(shop, 3, 1), (bank, 4, 1), (other_project, 0, 0)] {
         assert_eq!(total(store, project, day(1)).await, expected);
-        assert_eq!(store.active_networks(project, from, to).await.unwrap().len(), networks);
+        assert_eq!(store.activity_by_network(project, from, to).await.unwrap().len(), networks);
     }
 }
 
@@ -207,6 +223,37 @@ pub async fn old_minutes_are_rolled_up_and_old_hours_deleted(fixture: &StoreFixt
     assert_eq!(store.delete_activity_before(noon).await.unwrap(), 12);
     assert_eq!(store.delete_activity_before(noon).await.unwrap(), 0);
     assert_eq!(summarize(&store.activity(shop, day(1)).await.unwrap())[0].0, "15T12:00");
+}
+
+pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    // Both complete after seven seconds; the last remains open.
+    for project in [shop, shop, bank] {
+        check_sample::concluded(store, project, sample::later(9)).await;
+    }
+    check_sample::store_check(store, shop).await;
+    let whole_day = day(24 * 60);
+    let before = ActivityFilter { to: sample::now(), ..day(1) };
+    let after = ActivityFilter { from: sample::later(1), ..day(1) };
+    let of = |product| ActivityFilter { product: Some(product), ..day(1) };
+    let served_by = |network: &str| ActivityFilter { network: network.parse().ok(), ..day(1) };
+    let seven_seconds = |count| Some(vec![CompletionTime { millis: 7_000, count }]);
+    for (project, filter, expected) in [
+        (shop, whole_day.clone(), seven_seconds(2)),
+        (bank, whole_day.clone(), seven_seconds(1)),
+        (ProjectId(sample::uuid()), whole_day.clone(), Some(vec![])),
+        (shop, before, Some(vec![])),
+        (shop, after, Some(vec![])),
+        (shop, of(Product::ReverseSms), seven_seconds(2)),
+        (shop, of(Product::SimSwap), Some(vec![])),
+        (shop, served_by("23410"), seven_seconds(2)),
+        (shop, served_by("310004"), Some(vec![])),
+    ] {
+        let found = store.completion_times(project, filter.clone(), 4).await.unwrap();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    assert_eq!(store.completion_times(shop, whole_day, 3).await.unwrap(), None, "as many checks as the limit");
 }
 
 pub async fn waiting_callbacks_are_counted_by_project(fixture: &StoreFixture) {

@@ -42,6 +42,21 @@ pub struct ActivityPeriod {
     pub counts: ActivityCounts,
 }
 
+/// Counts of one product and network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkActivity {
+    pub product: Product,
+    pub network: Option<NetworkId>,
+    pub counts: ActivityCounts,
+}
+
+/// Completed checks that took the same time from creation to completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionTime {
+    pub millis: i64,
+    pub count: i64,
+}
+
 /// Number of undelivered callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingCallbacks {
@@ -59,13 +74,22 @@ pub trait ActivityStore: Send + Sync {
     /// The non-empty periods of a project, in order.
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError>;
 
-    /// The networks with activity, in order.
-    async fn active_networks(
+    /// The counts of a project by product and network, in order.
+    async fn activity_by_network(
         &self,
         project: ProjectId,
         from: Timestamp,
         to: Timestamp,
-    ) -> Result<Vec<NetworkId>, StoreError>;
+    ) -> Result<Vec<NetworkActivity>, StoreError>;
+
+    /// The completion times of stored checks, shortest first. `None`: the project has `scan_limit` checks or more of
+    /// the products, in all networks.
+    async fn completion_times(
+        &self,
+        project: ProjectId,
+        filter: ActivityFilter,
+        scan_limit: u32,
+    ) -> Result<Option<Vec<CompletionTime>>, StoreError>;
 
     /// Counts the undelivered callbacks of a project. Scans a limited number of the deployment's callbacks, so that a
     /// long queue does not slow the query down.

@@ -29,8 +29,8 @@ pub use accounts::{
     SessionSummary,
 };
 pub use activity::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, UsageDelta, UsageFilter, UsageGrouping, UsageRow,
-    UsageStore, WaitingCallbacks,
+    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, UsageDelta,
+    UsageFilter, UsageGrouping, UsageRow, UsageStore, WaitingCallbacks,
 };
 pub use callbacks::{
     AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, LeasedCallback,

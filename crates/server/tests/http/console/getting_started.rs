@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::{
     browser::{Browser, location},
-    pages::assert_well_formed,
+    pages::{assert_well_formed, current_entry},
 };
 use crate::world::{TestProject, World};
 
@@ -20,7 +20,7 @@ async fn sandbox_projects_have_commands_without_secrets() {
     let page = developer.get(&format!("{path}/getting-started")).await.assert(200);
     assert_well_formed(&path, &page);
     let text = page.text();
-    assert!(text.contains("aria-current=\"page\">Getting started</a>"), "{text}");
+    assert_eq!(current_entry(&text), "Getting started");
     assert!(!text.contains(&project.client_secret) && text.contains("PASTE THE CLIENT SECRET"), "{text}");
     assert!(text.contains("id=\"reverse_sms-commands\"") && !text.contains("id=\"sim_swap-commands\""), "{text}");
     // Only `ringtrue dev` sends callbacks to this machine and has a file of credentials.

@@ -41,6 +41,13 @@ pub fn assert_well_formed(path: &str, response: &HttpResponse) {
     }
 }
 
+/// The menu entry of the page.
+pub fn current_entry(text: &str) -> &str {
+    let (_, rest) = text.split_once("aria-current=\"page\">").unwrap_or_else(|| panic!("no current entry: {text}"));
+    let entry = rest.split("</a>").next().unwrap_or_default();
+    entry.rsplit('>').next().unwrap_or_default()
+}
+
 #[test]
 fn console_routes_are_not_part_of_the_api() {
     assert!(http::public_routes().iter().all(|route| !route.path.starts_with("/console")));
@@ -135,7 +142,66 @@ async fn pages_are_well_formed() {
     for path in ["/console", "/console/nothing", "/console/account", &workspace, &members, &invitations, &invitation] {
         assert_well_formed(path, &admin.get(path).await);
     }
+    for script in ["console", "live", "refresh", "theme"] {
+        let script = visitor.get(&format!("/console/assets/{script}.js")).await.assert(200);
+        assert_eq!(script.header("content-type"), Some("text/javascript; charset=utf-8"));
+    }
     let css = visitor.get("/console/assets/console.css").await.assert(200);
     assert_eq!(css.header("content-type"), Some("text/css; charset=utf-8"));
     assert!(!css.text().contains("http") && !css.text().contains("@import"));
+}
+
+#[tokio::test]
+async fn menu_is_grouped_by_purpose() {
+    let world = World::sqlite().await;
+    let project = |name, mode| world.project(name, serde_json::json!({"mode": mode}));
+    let (sandbox, live) = (project("Trial", "sandbox").await, project("Shop", "live").await);
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let titles = |text: &str, group: &str| -> Vec<String> {
+        let (_, rest) = text.split_once(&format!("<ul aria-label=\"{group}\">")).unwrap_or_default();
+        let entries = rest.split("</ul>").next().unwrap_or_default().split("</a>");
+        entries
+            .filter_map(|entry| Some(entry.rsplit_once('>')?.1.trim().to_owned()))
+            .filter(|it| !it.is_empty())
+            .collect()
+    };
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let settings = |id: &str| format!("{workspace}/projects/{id}/settings");
+    let text = owner.get(&settings(&sandbox.project_id)).await.assert(200).text();
+    let observe = ["Overview", "Live", "Checks", "Verifications", "Callbacks", "Requests"];
+    assert_eq!(titles(&text, "Observe"), observe);
+    assert_eq!(titles(&text, "Build"), ["Getting started", "Handset", "Eligibility", "Signatures"]);
+    assert_eq!(titles(&text, "Configure"), ["Settings", "Allowed networks", "Credentials"]);
+    assert_eq!(titles(&text, "Workspace"), ["Projects", "Members", "Credentials", "Audit log", "Usage"]);
+    assert_eq!(titles(&text, "Deployment"), [""; 0], "for administrators");
+    assert_eq!(current_entry(&text), "Settings");
+    assert!(text.contains(&format!("action=\"{workspace}/projects/{}/search\"", sandbox.project_id)), "{text}");
+
+    let text = viewer.get(&settings(&live.project_id)).await.assert(200).text();
+    assert_eq!(titles(&text, "Build"), ["Eligibility", "Signatures"]);
+    assert_eq!(titles(&text, "Workspace"), ["Projects", "Members", "Usage"]);
+
+    let mut admin = Browser::admin(&world).await;
+    let text = admin.get("/console/deployment/keys").await.assert(200).text();
+    assert_eq!(titles(&text, "Deployment"), ["Networks", "Eligibility", "Accounts", "Keys", "Audit log"]);
+    assert!(!text.contains("role=\"search\" aria-label=\"Project\""), "{text}");
+}
+
+#[tokio::test]
+async fn project_switcher_lists_the_projects_of_the_workspace() {
+    let world = World::sqlite().await;
+    let (shop, bank) =
+        (world.project("Shop", serde_json::json!({})).await, world.project("Bank", serde_json::json!({})).await);
+    let other = world.another_tenant().await;
+    let theirs = world.project_of(&other, "Theirs", serde_json::json!({})).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let text = viewer.get(&format!("{workspace}/projects/{}/overview", shop.project_id)).await.assert(200).text();
+    let switcher = text.split("<details class=\"switcher\">").nth(1).unwrap().split("</details>").next().unwrap();
+    let position = |id: &str| switcher.find(&format!("href=\"{workspace}/projects/{id}\""));
+    assert!(position(&bank.project_id).unwrap() < position(&shop.project_id).unwrap(), "by name: {switcher}");
+    let current = switcher.split("aria-current=\"true\"").nth(1).unwrap();
+    assert!(current.contains("Shop") && !current.contains("Bank"), "{switcher}");
+    assert!(!switcher.contains(&theirs.project_id) && !switcher.contains("Deployment"), "{switcher}");
 }
