@@ -44,18 +44,18 @@ consoleTest('Reverse SMS check completes, and its callback is delivered and rese
   await visitor.reloadUntilSeen(page.locator('summary', { hasText: 'Attempt 2' }));
 
   await visitor.choose('Project', 'Checks');
-  await page.getByLabel('Search Reverse SMS checks').fill('reference_id==order-*;verified==true');
+  await page.getByLabel('Search expression').fill('reference_id==order-*;verified==true');
   await page.getByRole('button', { name: 'Search' }).click();
-  await page.getByRole('row', { name: 'order-1' }).getByText('COMPLETED').waitFor();
+  await page.getByRole('row', { name: 'order-1' }).getByText('match').waitFor();
   await visitor.inspect('checks');
   visitor.expectStatus(400);
-  await page.getByLabel('Search Reverse SMS checks').fill('status==NONE');
+  await page.getByLabel('Search expression').fill('status==NONE');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.getByRole('alert').waitFor();
   await visitor.inspect('checks-fault');
 });
 
-for (const [product, result] of [['Secure SNA', 'match'], ['Discovery', 'number …00']]) {
+for (const [product, result] of [['Secure SNA', 'match'], ['Discovery', 'number found']]) {
   const name = product.toLowerCase().replace(' ', '-');
   consoleTest(`${product} check is opened on the handset and its code redeemed`, async (visitor) => {
     const { page } = visitor;
@@ -70,7 +70,7 @@ for (const [product, result] of [['Secure SNA', 'match'], ['Discovery', 'number 
     await page.getByRole('list', { name: 'Redirects' }).waitFor();
     await visitor.inspect(`handset-${name}-opened`);
     await page.getByRole('button', { name: 'Redeem' }).click();
-    await page.getByRole('heading', { level: 1, name: 'COMPLETED' }).getByText(result).waitFor();
+    await page.getByRole('heading', { level: 1, name: `Check ${result}` }).waitFor();
     await visitor.inspect(`check-${name}`);
   });
 }
@@ -89,7 +89,7 @@ consoleTest('check URL opens in a new tab', async (visitor) => {
   await device.close();
   await page.getByLabel('Code').fill(code.trim());
   await page.getByRole('button', { name: 'Redeem' }).click();
-  await page.getByRole('heading', { level: 1, name: 'COMPLETED' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Check match' }).waitFor();
 });
 
 consoleTest('SIM Swap check reports a swapped SIM', async (visitor) => {

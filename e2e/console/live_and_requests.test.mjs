@@ -31,7 +31,7 @@ consoleTest('live page shows new checks and their conclusion without a reload', 
   await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByRole('status').getByText('Live.').waitFor();
   await row.getByRole('link').click();
-  await page.getByRole('heading', { level: 1, name: 'COMPLETED' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Check match' }).waitFor();
 });
 
 consoleTest('rejected request is found by its id, without its secret values', async (visitor, ringtrue) => {
@@ -49,7 +49,7 @@ consoleTest('rejected request is found by its id, without its secret values', as
   await visitor.reloadUntilSeen(page.getByRole('row', { name: request_id }));
   await visitor.inspect('requests');
   await page.getByLabel('Request id').fill(request_id);
-  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByRole('button', { name: 'Filter' }).click();
   await page.getByRole('row', { name: request_id }).getByRole('link').click();
   await page.getByRole('heading', { level: 1, name: 'Request' }).waitFor();
   await page.getByText(error_code).first().waitFor();

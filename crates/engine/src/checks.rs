@@ -311,6 +311,37 @@ impl Checks {
         self.store.list_checks(query, &self.search_limiter).await
     }
 
+    /// The check with this id, of any product. `None`: the project has none.
+    pub async fn find_check_by_id(&self, project: ProjectId, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
+        for product in Product::ALL {
+            match self.read_any_check(project, product, id).await {
+                Ok(check) => return Ok(Some(check)),
+                // Does not reveal checks of other projects.
+                Err(ReadError::NotFound | ReadError::OtherProject) => {}
+                Err(ReadError::Store(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest checks of a number, of all products.
+    pub async fn find_checks_by_number(
+        &self,
+        project: &Project,
+        number: &Msisdn,
+        limit: u32,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
+        let hash = self.context.hash_number(number)?;
+        let find = || self.store.find_checks_by_number(project.id, hash, project.live_since, limit);
+        let (found, now) = (find().await?, self.context.now());
+        let overdue: Vec<_> = found.iter().filter(|check| check.is_overdue(now)).cloned().collect();
+        if overdue.is_empty() {
+            return Ok(found);
+        }
+        self.expire_all(overdue).await?;
+        find().await
+    }
+
     /// Newest first.
     pub(crate) async fn list_checks<V>(
         &self,

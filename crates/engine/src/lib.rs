@@ -47,7 +47,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callback::{Callbacks, Courier, CourierDependencies},
+    callback::{Callbacks, Courier, CourierDependencies, RunningTests},
     checks::Checks,
     context::Context,
     control_plane::{ControlPlane, RefreshError},
@@ -253,6 +253,7 @@ impl Engine {
                 checks: checks.clone(),
                 idempotency: idempotency.clone(),
                 courier: courier.clone(),
+                running_tests: RunningTests::default(),
             }),
             management: Arc::new(Management {
                 context: context.clone(),

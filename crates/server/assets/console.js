@@ -32,9 +32,9 @@
     const at = new Date(element.dateTime);
     if (Number.isNaN(at.getTime())) return;
     const isExact = 'exact' in element.dataset;
-    const text = isExact ? local(at) : relative(at);
+    const text = isExact ? `${local(at)}.${String(at.getMilliseconds()).padStart(3, '0')}` : relative(at);
     if (element.textContent !== text) element.textContent = text;
-    element.title = isExact ? `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC` : `${local(at)} ${zone(at)}`;
+    element.title = isExact ? `${at.toISOString().slice(0, 23).replace('T', ' ')} UTC` : `${local(at)} ${zone(at)}`;
   };
 
   // Copy buttons: `data-copy` is the text, `data-copies` the id of the element with the text.

@@ -71,8 +71,8 @@ pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
 
 macro_rules! credential_columns {
     () => {
-        "client_id, workspace_id, project_id, secret_digest, scopes, scopes_added, created_at, expires_at, \
-         deleted_at, last_used_at"
+        "client_id, workspace_id, project_id, secret_digest, scopes, scopes_added, label, created_at, creator, \
+         expires_at, retires_at, deleted_at, last_used_at"
     };
 }
 pub(crate) use credential_columns;
@@ -90,8 +90,15 @@ pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
         },
         secret_digest: SecretDigest(row.digest("secret_digest")?),
         scopes: parse_lists(&mut row, ["scopes", "scopes_added"])?,
+        label: row.parsed_or_null("label")?,
         created_at: row.instant("created_at")?,
+        created_by: {
+            let text = row.text_or_null("creator")?;
+            let creator = text.as_deref().map(|text| parse_creator(text).ok_or(text));
+            creator.transpose().map_err(|_| row.corrupt("creator", "not an actor"))?
+        },
         expires_at: row.instant_or_null("expires_at")?,
+        retires_at: row.instant_or_null("retires_at")?,
         deleted_at: row.instant_or_null("deleted_at")?,
         last_used_at: row.instant_or_null("last_used_at")?,
     })
@@ -167,6 +174,27 @@ pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>, Optio
         Actor::Account(account) => ("account", None, Some(*account)),
         Actor::Operator => ("operator", None, None),
         Actor::System => ("system", None, None),
+    }
+}
+
+/// The column `creator`: the kind of the actor, followed by its id.
+pub(crate) fn creator_column(actor: &Actor) -> String {
+    match actor {
+        Actor::Credential(client) => format!("credential {client}"),
+        Actor::Account(account) => format!("account {account}"),
+        Actor::Operator => "operator".to_owned(),
+        Actor::System => "system".to_owned(),
+    }
+}
+
+fn parse_creator(text: &str) -> Option<Actor> {
+    match text.split_once(' ') {
+        Some(("credential", client)) => client.parse().ok().map(Actor::Credential),
+        Some(("account", account)) => account.parse().ok().map(Actor::Account),
+        Some(_) => None,
+        None if text == "operator" => Some(Actor::Operator),
+        None if text == "system" => Some(Actor::System),
+        None => None,
     }
 }
 

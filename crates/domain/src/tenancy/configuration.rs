@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
+    product::Product,
     verification::VerificationSettings,
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -13,6 +14,19 @@ pub struct Configuration {
     pub secure_sna: SilentSettings,
     pub discovery: SilentSettings,
     pub verification: VerificationSettings,
+}
+
+impl Configuration {
+    /// The default callback URL of a product's checks.
+    pub fn callback_url(&self, product: Product) -> Option<&CallbackUrl> {
+        match product {
+            Product::ReverseSms => self.reverse_sms.callback_url.as_ref(),
+            Product::SecureSna => self.secure_sna.callback_url.as_ref(),
+            Product::Discovery => self.discovery.callback_url.as_ref(),
+            Product::Verification => self.verification.callback_url.as_ref(),
+            Product::SimSwap | Product::Eligibility => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 
-use super::{ProjectId, WorkspaceId};
-use crate::product::Scope;
+use super::{Name, ProjectId, WorkspaceId};
+use crate::{audit::Actor, product::Scope};
 
 /// An OAuth client with its scopes. Only a digest of the secret is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +14,14 @@ pub struct Credential {
     pub owner: CredentialOwner,
     pub secret_digest: SecretDigest,
     pub scopes: Vec<Scope>,
+    /// For people.
+    pub label: Option<Name>,
     pub created_at: Timestamp,
+    /// `None`: created by a release that did not record it.
+    pub created_by: Option<Actor>,
     pub expires_at: Option<Timestamp>,
+    /// The end of its overlap with the credential that replaces it.
+    pub retires_at: Option<Timestamp>,
     /// Deleted credentials are kept for a while, to distinguish their use from a wrong `client_id`.
     pub deleted_at: Option<Timestamp>,
     /// Accurate to the minute. A copy in memory may be older.
@@ -27,9 +33,14 @@ impl Credential {
         self.inactive_since(now).is_none()
     }
 
-    /// Instant of deletion or expiry.
+    /// Instant of deletion, expiry or retirement.
     pub fn inactive_since(&self, now: Timestamp) -> Option<Timestamp> {
-        self.deleted_at.or(self.expires_at.filter(|at| *at <= now))
+        self.deleted_at.or(self.valid_until().filter(|at| *at <= now))
+    }
+
+    /// Instant of expiry or retirement, whichever is earlier.
+    pub fn valid_until(&self) -> Option<Timestamp> {
+        [self.expires_at, self.retires_at].into_iter().flatten().min()
     }
 }
 

@@ -6,6 +6,7 @@
 //! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
 
 mod administration;
+mod flash;
 mod links;
 mod members;
 mod passwords;
@@ -23,6 +24,7 @@ use ringtrue_domain::{
 };
 
 pub use administration::AccountError;
+pub use flash::FLASH_MAX_AGE;
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;

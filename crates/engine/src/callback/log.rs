@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Courier, sealing};
+use super::{Courier, RunningTests, sealing};
 use crate::{
     checks::{Checks, ReadError},
     context::Context,
@@ -134,6 +134,7 @@ pub struct Callbacks {
     pub(crate) checks: Arc<Checks>,
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) courier: Courier,
+    pub(crate) running_tests: RunningTests,
 }
 
 impl Callbacks {

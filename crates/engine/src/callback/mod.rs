@@ -5,14 +5,19 @@
 //! failed. URL, body and attempt log are stored sealed ([`sealing`]).
 
 mod courier;
+mod failures;
 mod log;
 pub mod payload;
 pub mod sealing;
 mod signature_debugger;
+mod test_callback;
 
 pub use courier::{
     Courier, CourierDependencies, CourierLimits, CourierMetrics, KeySource, LATENCY_BOUNDS_MILLIS, LEASE_DURATION,
     UNREADABLE_FAILURE, WorkspaceLookup,
 };
+pub use failures::{BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch};
 pub use log::{Attempt, CallbackLog, Callbacks, Exchange, ReceivedResponse, ResendError, ScheduledResend, SentRequest};
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};
+pub(crate) use test_callback::RunningTests;
+pub use test_callback::{TestCallbackError, TestCallbackResult};

@@ -1,12 +1,12 @@
 //! Client credentials: create, list, delete. A secret is returned only when it is created.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    audit::{Action, AuditEvent},
+    audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
     product::{Product, Scope},
-    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, SecretDigest, WorkspaceId},
+    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, Name, SecretDigest, WorkspaceId},
 };
 
 use super::{MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError, Precondition};
@@ -14,8 +14,8 @@ use crate::{
     control_plane::MAX_DEAD_CREDENTIALS,
     idempotency::IdempotentRequest,
     ports::{
-        CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse, StoreError,
-        TenantLookup,
+        CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse,
+        RotateCredentialOutcome, StoreError, TenantLookup,
     },
     tokens::credential_digest,
 };
@@ -25,6 +25,7 @@ pub struct NewCredential {
     /// Defaults to every scope that the owner can have.
     pub scopes: Option<Vec<Scope>>,
     pub expires_at: Option<Timestamp>,
+    pub label: Option<Name>,
 }
 
 /// A new credential with its secret. The secret is not stored.
@@ -55,7 +56,8 @@ impl Management {
             };
             return Err(ManagementError::InvalidMember { member: "/scopes", problem: problem.to_owned() });
         }
-        let issued = self.generate_credential(owner, scopes, new.expires_at)?;
+        let mut issued = self.generate_credential(owner, scopes, new.expires_at, &manager.actor)?;
+        issued.credential.label = new.label;
         let target = issued.credential.client_id.to_string();
         let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
         let completion = self.idempotency.seal_response(idempotency.as_ref(), &issued)?;
@@ -69,22 +71,67 @@ impl Management {
         audit: &AuditEvent,
         completion: Option<&IdempotentResponse>,
     ) -> Result<(), ManagementError> {
-        let max = self.context.settings.tenant_limits.credentials_per_owner;
-        let limits = CredentialLimits { max_live: max, max_dead: MAX_DEAD_CREDENTIALS };
+        let limits = self.credential_limits();
         match self.credentials.create_credential(&issued.credential, audit, completion, limits).await? {
             CreateCredentialOutcome::Created => {
                 self.context.refresh_after_write().await;
                 Ok(())
             }
-            CreateCredentialOutcome::LimitReached => {
-                let owner = match issued.credential.owner {
-                    CredentialOwner::Workspace(_) => "workspace",
-                    CredentialOwner::Project(..) => "project",
-                };
-                let detail = format!("the {owner} has reached its limit of {max} live credentials; delete one first");
-                Err(ManagementError::LimitReached(detail))
+            CreateCredentialOutcome::LimitReached => Err(self.too_many_credentials(issued.credential.owner)),
+        }
+    }
+
+    fn credential_limits(&self) -> CredentialLimits {
+        let max_live = self.context.settings.tenant_limits.credentials_per_owner;
+        CredentialLimits { max_live, max_dead: MAX_DEAD_CREDENTIALS }
+    }
+
+    fn too_many_credentials(&self, owner: CredentialOwner) -> ManagementError {
+        let owner = match owner {
+            CredentialOwner::Workspace(_) => "workspace",
+            CredentialOwner::Project(..) => "project",
+        };
+        let max = self.credential_limits().max_live;
+        let detail = format!("the {owner} has reached its limit of {max} live credentials; delete one first");
+        ManagementError::LimitReached(detail)
+    }
+
+    /// Creates a credential with the scopes, label and lifetime of another one, which stays valid for `overlap`, so that
+    /// clients can change over without an interruption.
+    pub async fn rotate_credential(
+        &self,
+        manager: &ManagementActor,
+        owner: CredentialOwner,
+        client_id: &ClientId,
+        overlap: SignedDuration,
+    ) -> Result<IssuedCredential, ManagementError> {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
+            let old = self.credential(manager, owner, client_id).await?;
+            let now = self.context.now();
+            if !old.is_active(now) {
+                return Err(ManagementError::CredentialNotFound);
+            }
+            let retires_at = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
+            let retires_at = old.valid_until().map_or(retires_at, |end| end.min(retires_at));
+            // A credential for 90 days is replaced by another one for 90 days.
+            let lifetime = old.expires_at.map(|end| end.duration_since(old.created_at));
+            let expires_at = lifetime.map(|lifetime| now.saturating_add(lifetime).unwrap_or(Timestamp::MAX));
+            let mut issued = self.generate_credential(owner, old.scopes.clone(), expires_at, &manager.actor)?;
+            issued.credential.label.clone_from(&old.label);
+            let changes = vec![format!("replaces={client_id}"), format!("overlap_until={retires_at:.3}")];
+            let target = issued.credential.client_id.to_string();
+            let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, changes);
+            let (new, limits) = (&issued.credential, self.credential_limits());
+            match self.credentials.rotate_credential(&old, new, retires_at, &audit, limits).await? {
+                RotateCredentialOutcome::Rotated => {
+                    self.context.refresh_after_write().await;
+                    return Ok(issued);
+                }
+                RotateCredentialOutcome::Stale => {}
+                RotateCredentialOutcome::LimitReached => return Err(self.too_many_credentials(owner)),
             }
         }
+        Err(ManagementError::ConcurrentUpdates)
     }
 
     /// Creates a workspace credential. For the command line.
@@ -105,7 +152,7 @@ impl Management {
         owner: CredentialOwner,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        let issued = self.generate_credential(owner, all_scopes(owner), expires_at)?;
+        let issued = self.generate_credential(owner, all_scopes(owner), expires_at, &Actor::Operator)?;
         let target = issued.credential.client_id.to_string();
         let operator = ManagementActor::operator(owner.workspace());
         let audit = operator.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
@@ -171,6 +218,7 @@ impl Management {
         owner: CredentialOwner,
         scopes: Vec<Scope>,
         expires_at: Option<Timestamp>,
+        creator: &Actor,
     ) -> Result<IssuedCredential, StoreError> {
         let prefix = match owner {
             CredentialOwner::Workspace(_) => "wsp",
@@ -186,8 +234,11 @@ impl Management {
             owner,
             secret_digest: SecretDigest([0; 32]),
             scopes,
+            label: None,
             created_at: self.context.now(),
+            created_by: Some(creator.clone()),
             expires_at,
+            retires_at: None,
             deleted_at: None,
             last_used_at: None,
         };

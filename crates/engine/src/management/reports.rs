@@ -7,7 +7,7 @@ use ringtrue_domain::{
     account::{AccountId, Email},
     audit::{Actor, AuditEvent},
     page::{Page, PageRequest},
-    tenancy::{ClientId, ProjectId, WorkspaceId},
+    tenancy::{ClientId, Credential, ProjectId, WorkspaceId},
 };
 
 use super::{Management, ManagementActor, ManagementError};
@@ -136,6 +136,22 @@ impl Management {
         let targets = events.iter().filter(|event| event.action.target_type() == "account");
         let targets = targets.filter_map(|event| event.target.parse().ok());
         let accounts: BTreeSet<AccountId> = actors.chain(targets).collect();
+        let accounts: Vec<AccountId> = accounts.into_iter().collect();
+        Ok(self.accounts.emails_of_accounts(&accounts).await?.into_iter().collect())
+    }
+
+    /// Email addresses of the accounts that created credentials.
+    pub async fn emails_of_creators(
+        &self,
+        credentials: &[Credential],
+    ) -> Result<HashMap<AccountId, Email>, StoreError> {
+        let accounts: BTreeSet<AccountId> = credentials
+            .iter()
+            .filter_map(|credential| match &credential.created_by {
+                Some(Actor::Account(account)) => Some(*account),
+                _ => None,
+            })
+            .collect();
         let accounts: Vec<AccountId> = accounts.into_iter().collect();
         Ok(self.accounts.emails_of_accounts(&accounts).await?.into_iter().collect())
     }

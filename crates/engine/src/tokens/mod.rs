@@ -175,7 +175,7 @@ impl Tokens {
     pub fn mint_token(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
         self.authorize_scope(credential, scope)?;
         let expires_in = credential
-            .expires_at
+            .valid_until()
             .map_or(TOKEN_LIFETIME_SECONDS, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME_SECONDS));
         let payload = build_claims(
             &self.shared_claims,
@@ -340,8 +340,11 @@ static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
     owner: CredentialOwner::Workspace(WorkspaceId(Uuid::nil())),
     secret_digest: SecretDigest([0; 32]),
     scopes: vec![Scope::Management],
+    label: None,
     created_at: Timestamp::UNIX_EPOCH,
+    created_by: None,
     expires_at: None,
+    retires_at: None,
     deleted_at: None,
     last_used_at: None,
 });

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     sync::{Mutex, MutexGuard},
 };
 
@@ -9,8 +10,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackStore, IdempotentResponse, LeasedCallback,
-    ResendOutcome, StoreError, TenantLookup,
+    AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackStore, FailedCallback, FailedCallbackQuery,
+    IdempotentResponse, LeasedCallback, ResendOutcome, ResendProgress, StoreError, TenantLookup,
 };
 
 #[derive(Default)]
@@ -120,5 +121,18 @@ impl CallbackStore for FakeCallbackStore {
         _check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
         Ok(TenantLookup::NotFound)
+    }
+
+    async fn list_failed_callbacks(&self, _: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError> {
+        Ok(vec![])
+    }
+
+    async fn resend_progress(
+        &self,
+        _: ProjectId,
+        _: RangeInclusive<CheckId>,
+        _: Timestamp,
+    ) -> Result<ResendProgress, StoreError> {
+        Ok(ResendProgress::default())
     }
 }

@@ -16,19 +16,19 @@ use ringtrue_domain::{
 #[derive(Clone, Copy, Debug)]
 pub struct UtcTime(pub Timestamp);
 
-/// A time that `console.js` shows as exact local time. For sequences of events, where seconds matter.
+/// A time that `console.js` shows as exact local time, with milliseconds. For sequences of events.
 #[derive(Clone, Copy, Debug)]
 pub struct ExactTime(pub Timestamp);
 
 impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_time(f, self.0, "")
+        write_time(f, self.0, "", "%Y-%m-%d %H:%M:%S")
     }
 }
 
 impl fmt::Display for ExactTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_time(f, self.0, " data-exact")
+        write_time(f, self.0, " data-exact", "%Y-%m-%d %H:%M:%S%.3f")
     }
 }
 
@@ -36,8 +36,8 @@ impl fmt::Display for ExactTime {
 impl HtmlSafe for UtcTime {}
 impl HtmlSafe for ExactTime {}
 
-fn write_time(f: &mut fmt::Formatter<'_>, at: Timestamp, attribute: &str) -> fmt::Result {
-    let shown = at.strftime("%Y-%m-%d %H:%M:%S");
+fn write_time(f: &mut fmt::Formatter<'_>, at: Timestamp, attribute: &str, format: &str) -> fmt::Result {
+    let shown = at.strftime(format);
     write!(f, "<time datetime=\"{}\"{attribute}>{shown} UTC</time>", timestamp::format(at))
 }
 
@@ -273,6 +273,6 @@ mod tests {
             UtcTime(at).to_string(),
             "<time datetime=\"2026-11-15T13:34:56.789Z\">2026-11-15 13:34:56 UTC</time>"
         );
-        assert!(ExactTime(at).to_string().contains(" data-exact>"));
+        assert!(ExactTime(at).to_string().contains(" data-exact>2026-11-15 13:34:56.789 UTC<"));
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of a project: list, search, and the page of a check with its timeline and callback attempts.
+//! Checks of a project: list, filters, CSV export, and the page of a check with its timeline and callback attempts.
 
 use askama::Template;
 use axum::{
@@ -6,15 +6,16 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
 use ringtrue_domain::{
     account::Permission,
     lifecycle::{AnyCheck, AnyVerdict, CheckOutcome, CheckStatus, ErrorCode, Lifecycle, Reference, Verdict},
-    page::Page,
+    page::{Page, PageRequest},
     product::Product,
     reverse_sms::SEARCH_FIELDS,
-    search::{self, Field, SearchError},
+    search::{self, Field, Filter, SearchError},
     sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    timestamp,
     verification::{self, Progress, Step, StepState},
 };
 use ringtrue_engine::{
@@ -23,28 +24,40 @@ use ringtrue_engine::{
 };
 
 use super::{
+    check_filters::CheckFilters,
+    csv::CsvFile,
     error::{ConsoleError, to_sentence},
     forms::SessionForm,
     masking::{NumberMask, format_headers, redact_query},
-    page::{self, Layout, MenuSection, Pagination, Tab, UtcTime},
+    page::{self, Badge, BadgeKind, ExactTime, Layout, MenuSection, Pagination, ShortId, Tab, UtcTime},
     session::ProjectAccess,
 };
 use crate::http::{
     app::App,
     parameters::{PathParameters, Query},
+    routes::Routes,
 };
 
 /// Products with checks.
 pub const PRODUCTS: [Product; 5] =
     [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
+/// Checks in a CSV file. Larger exports use the API.
+const MAX_EXPORTED_CHECKS: usize = 5_000;
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", list)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/export.csv", export)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", detail)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend", resend)
+}
+
 #[derive(Debug)]
 pub struct CheckRow {
     pub path: String,
     pub id: String,
-    pub status: &'static str,
-    pub css_class: &'static str,
-    pub result: String,
+    pub badge: Badge,
     pub product: &'static str,
     pub number: String,
     pub reference: String,
@@ -58,9 +71,7 @@ impl CheckRow {
         CheckRow {
             path: format!("{project_path}/checks/{}/{}", check.product, check.id),
             id: check.id.to_string(),
-            status: check.status().as_str(),
-            css_class: status_class(check),
-            result: result_label(check),
+            badge: Badge::of_check(check),
             product: check.product.title(),
             number: masked_number(check),
             reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
@@ -78,10 +89,63 @@ struct ChecksPage {
     tabs: Vec<Tab>,
     product: &'static str,
     is_verification: bool,
+    path: String,
     search: String,
     search_error: Option<SearchErrorView>,
+    chip_groups: Vec<ChipGroup>,
+    from: String,
+    to: String,
+    csv_path: String,
+    csv_limit: usize,
     checks: Vec<CheckRow>,
     pagination: Pagination,
+}
+
+/// Filters of one field.
+#[derive(Debug)]
+struct ChipGroup {
+    title: &'static str,
+    chips: Vec<Chip>,
+}
+
+/// A link that adds a filter, or removes it.
+#[derive(Debug)]
+struct Chip {
+    title: &'static str,
+    path: String,
+    is_on: bool,
+}
+
+/// Links that change the search expression. An expression with other comparisons is replaced.
+fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date) -> Vec<ChipGroup> {
+    let chip = |title, is_on, changed: CheckFilters| {
+        let expression = changed.expression();
+        let search = Some(expression.as_str()).filter(|expression| !expression.is_empty());
+        Chip { title, path: page::link(path, &[("search", search)]), is_on }
+    };
+    let statuses = [
+        ("Accepted", CheckStatus::Accepted),
+        ("Pending", CheckStatus::Pending),
+        ("Completed", CheckStatus::Completed),
+        ("Expired", CheckStatus::Expired),
+        ("Error", CheckStatus::Error),
+    ];
+    let results = match product {
+        Product::Discovery => vec![],
+        Product::SimSwap => vec![("No SIM change", true), ("SIM changed", false)],
+        _ => vec![("Match", true), ("No match", false)],
+    };
+    let days = [("Today", 1), ("7 days", 7), ("30 days", 30)];
+    let status = |(title, status)| chip(title, filters.statuses.contains(&status), filters.toggle_status(status));
+    let result = |(title, verified)| chip(title, filters.verified == Some(verified), filters.toggle_verified(verified));
+    let last = |(title, days)| chip(title, filters.has_last_days(days, today), filters.toggle_last_days(days, today));
+    let mut groups = vec![
+        ChipGroup { title: "Status", chips: statuses.into_iter().map(status).collect() },
+        ChipGroup { title: "Result", chips: results.into_iter().map(result).collect() },
+        ChipGroup { title: "Created", chips: days.into_iter().map(last).collect() },
+    ];
+    groups.retain(|group| !group.chips.is_empty());
+    groups
 }
 
 /// A search syntax error and its position.
@@ -108,10 +172,10 @@ struct CheckPage {
     layout: Layout,
     product: &'static str,
     list_path: String,
-    id: String,
+    id: ShortId,
+    path: String,
+    badge: Badge,
     status: &'static str,
-    css_class: &'static str,
-    result: String,
     facts: Vec<(&'static str, String)>,
     /// Page of the verification whose step this check is.
     verification_path: Option<String>,
@@ -133,27 +197,25 @@ struct StepView {
     /// `None`: no check was created.
     path: Option<String>,
     status: &'static str,
-    css_class: &'static str,
-    result: &'static str,
+    badge: Badge,
 }
 
 impl StepView {
     fn new(project_path: &str, step: &Step) -> Self {
-        let (css_class, result) = match (step.state, step.product) {
-            (StepState::Open, _) => ("s3", ""),
-            (StepState::Completed { matched: true }, Product::SimSwap) => ("s2", "no SIM change"),
-            (StepState::Completed { matched: false }, Product::SimSwap) => ("s4", "SIM changed"),
-            (StepState::Completed { matched: true }, _) => ("s2", "match"),
-            (StepState::Completed { matched: false }, _) => ("s4", "no match"),
-            (StepState::Expired, _) => ("s4", ""),
-            (StepState::Error(code), _) => ("s5", code.as_str()),
+        let (kind, text) = match (step.state, step.product) {
+            (StepState::Open, _) => (BadgeKind::Open, "open"),
+            (StepState::Completed { matched: true }, Product::SimSwap) => (BadgeKind::Match, "no SIM change"),
+            (StepState::Completed { matched: false }, Product::SimSwap) => (BadgeKind::NoMatch, "SIM changed"),
+            (StepState::Completed { matched: true }, _) => (BadgeKind::Match, "match"),
+            (StepState::Completed { matched: false }, _) => (BadgeKind::NoMatch, "no match"),
+            (StepState::Expired, _) => (BadgeKind::Expired, "expired"),
+            (StepState::Error(code), _) => (BadgeKind::Failed, code.as_str()),
         };
         StepView {
             product: step.product.title(),
             path: step.check.map(|check| format!("{project_path}/checks/{}/{check}", step.product)),
             status: step.state.status().as_str(),
-            css_class,
-            result,
+            badge: Badge::new(kind, text),
         }
     }
 }
@@ -162,34 +224,56 @@ impl StepView {
 struct CallbackView {
     url: String,
     body: Option<String>,
-    state: &'static str,
-    css_class: &'static str,
+    badge: Badge,
     next_attempt: Option<UtcTime>,
     may_resend: bool,
-    attempts: Vec<AttemptView>,
 }
 
 #[derive(Debug)]
 struct AttemptView {
     number: u32,
-    at: UtcTime,
     millis: i128,
     outcome: String,
-    css_class: &'static str,
     request: Option<String>,
     response: Option<String>,
 }
 
 #[derive(Debug)]
 struct TimelineEvent {
-    pub at: UtcTime,
-    pub title: String,
-    pub text: String,
+    at: ExactTime,
+    /// Time since the creation of the check.
+    after: String,
+    title: String,
+    text: String,
+    is_failure: bool,
+    /// Details of an attempt to send the callback.
+    attempt: Option<AttemptView>,
 }
 
 impl TimelineEvent {
     fn new(at: Timestamp, title: impl Into<String>, text: impl Into<String>) -> Self {
-        TimelineEvent { at: UtcTime(at), title: title.into(), text: text.into() }
+        TimelineEvent {
+            at: ExactTime(at),
+            after: String::new(),
+            title: title.into(),
+            text: text.into(),
+            is_failure: false,
+            attempt: None,
+        }
+    }
+
+    fn failure(self) -> Self {
+        TimelineEvent { is_failure: true, ..self }
+    }
+}
+
+/// Seconds with milliseconds, or minutes and seconds.
+fn format_elapsed(elapsed: SignedDuration) -> String {
+    let (seconds, millis) = (elapsed.as_secs(), elapsed.subsec_millis());
+    match seconds {
+        ..0 => String::new(),
+        0..60 => format!("+{seconds}.{millis:03} s"),
+        _ => format!("+{} min {}.{millis:03} s", seconds / 60, seconds % 60),
     }
 }
 
@@ -243,44 +327,47 @@ fn format_minutes(minutes: u32) -> String {
     }
 }
 
-/// CSS class of a status badge.
-fn status_class(check: &AnyCheck) -> &'static str {
-    let failed = check.verdict().and_then(Verdict::matched) == Some(false);
-    match check.status() {
-        CheckStatus::Accepted | CheckStatus::Pending => "s3",
-        CheckStatus::Completed if failed => "s4",
-        CheckStatus::Completed => "s2",
-        CheckStatus::Expired => "s4",
-        CheckStatus::Error => "s5",
-    }
-}
-
 /// The last digits of the claimed number; the others are not stored.
 fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
 
-fn search_fields(product: Product) -> &'static [Field] {
+pub fn search_fields(product: Product) -> &'static [Field] {
     if product == Product::Verification { &verification::SEARCH_FIELDS } else { &SEARCH_FIELDS }
 }
 
+/// The menu entry of a product's checks.
+fn menu_section(product: Product) -> MenuSection {
+    if product == Product::Verification { MenuSection::Verifications } else { MenuSection::Checks }
+}
+
+/// `None` matches all checks.
+fn parse_search(search: &str, product: Product) -> Result<Option<Filter>, SearchError> {
+    if search.is_empty() { Ok(None) } else { search::parse(search, search_fields(product)).map(Some) }
+}
+
 /// `GET …/projects/{project_id}/checks/{product}`
-pub async fn list(
+async fn list(
     State(app): State<App>,
     access: ProjectAccess,
     ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     let product = parse_product(&ids)?;
-    let query = Query::parse(query.as_deref(), &["search", "page"])?;
+    let query = Query::parse(query.as_deref(), &["search", "page", "from", "to"])?;
     let request = query.page_with_default_size(page::PAGE_SIZE)?;
     let search = query.get("search").unwrap_or_default().trim().to_owned();
-    let layout = access.layout("Checks", MenuSection::Checks);
+    let layout = access.layout("Checks", menu_section(product));
     let here = format!("{}/checks/{product}", layout.project_path());
+    let filters = CheckFilters::parse(&search);
+    if query.get("from").or(query.get("to")).is_some() {
+        // The form of the date range: it becomes part of the expression.
+        let date = |name| query.get(name).and_then(|date| date.parse().ok());
+        let filters = CheckFilters { from: date("from"), to: date("to"), ..filters.unwrap_or_default() };
+        return Ok(page::see_other(&page::link(&here, &[("search", Some(&filters.expression()))])));
+    }
 
-    let fields = search_fields(product);
-    let filter = if search.is_empty() { Ok(None) } else { search::parse(&search, fields).map(Some) };
-    let (status, search_error, found) = match filter {
+    let (status, search_error, found) = match parse_search(&search, product) {
         Ok(filter) => {
             let found = app.engine.checks.list_any_checks(access.project.id, product, filter, request).await?;
             (StatusCode::OK, None, found)
@@ -299,12 +386,21 @@ pub async fn list(
         is_current: other == product,
     };
     let tabs = PRODUCTS.into_iter().map(tab).collect();
+    let filters = filters.unwrap_or_default();
+    let today = app.engine.clock().now().to_zoned(TimeZone::UTC).date();
+    let date = |date: Option<Date>| date.map(|date| date.to_string()).unwrap_or_default();
     Ok(page::render(
         status,
         &ChecksPage {
             tabs,
             product: product.title(),
             is_verification: product == Product::Verification,
+            chip_groups: chip_groups(&here, &filters, product, today),
+            from: date(filters.from),
+            to: date(filters.to),
+            csv_path: page::link(&format!("{here}/export.csv"), &[("search", filter)]),
+            csv_limit: MAX_EXPORTED_CHECKS,
+            path: here,
             search,
             search_error,
             checks,
@@ -314,8 +410,53 @@ pub async fn list(
     ))
 }
 
+/// `GET …/checks/{product}/export.csv`: the listed checks, newest first, at most [`MAX_EXPORTED_CHECKS`].
+async fn export(
+    State(app): State<App>,
+    access: ProjectAccess,
+    ids: PathParameters,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let product = parse_product(&ids)?;
+    let query = Query::parse(query.as_deref(), &["search"])?;
+    let filter = parse_search(query.get("search").unwrap_or_default().trim(), product);
+    let filter = filter.map_err(|error| {
+        ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid search", to_sentence(&error.to_string()))
+    })?;
+    let header =
+        ["check_id", "product", "status", "result", "number", "reference_id", "network_id", "created_at", "updated_at"];
+    let mut file = CsvFile::new(&header);
+    let mut exported = 0;
+    for number in 1.. {
+        let Some(request) = PageRequest::new(PageRequest::MAX_SIZE, number) else { break };
+        let page = app.engine.checks.list_any_checks(access.project.id, product, filter.clone(), request).await?;
+        for check in &page.items {
+            file.push_row(&csv_row(check));
+        }
+        exported += page.items.len();
+        if page.items.is_empty() || exported >= MAX_EXPORTED_CHECKS || u64::from(number) >= page.total_pages() {
+            break;
+        }
+    }
+    Ok(file.into_response(&format!("{product}-checks")))
+}
+
+fn csv_row(check: &AnyCheck) -> [String; 9] {
+    [
+        check.id.to_string(),
+        check.product.to_string(),
+        check.status().as_str().to_owned(),
+        result_label(check),
+        masked_number(check),
+        check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
+        check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+        timestamp::format(check.created_at),
+        check.updated_at().map(timestamp::format).unwrap_or_default(),
+    ]
+}
+
 /// `GET …/checks/{product}/{check_id}`
-pub async fn detail(
+async fn detail(
     State(app): State<App>,
     access: ProjectAccess,
     ids: PathParameters,
@@ -332,7 +473,7 @@ pub async fn detail(
     let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
     let log = app.engine.callbacks.callback_log(project, id).await?;
-    let layout = access.layout("Check", MenuSection::Checks);
+    let layout = access.layout("Check", menu_section(product));
     let list_path = format!("{}/checks/{product}", layout.project_path());
     let mut facts = vec![
         ("Number", masked_number(&check)),
@@ -353,22 +494,26 @@ pub async fn detail(
         let methods: Vec<_> = methods.iter().map(|method| method.product().title()).collect();
         facts.push(("Methods", methods.join(", ")));
     }
+    let (badge, result) = (Badge::of_check(&check), result_label(&check));
+    if result != badge.text {
+        facts.insert(0, ("Result", result));
+    }
     facts.retain(|(_, value)| !value.is_empty());
     let step_view = |step: &Step| StepView::new(layout.project_path(), step);
     Ok(page::render_ok(&CheckPage {
         product: product.title(),
+        path: format!("{list_path}/{id}"),
         resend_path: format!("{list_path}/{id}/resend"),
         list_path,
-        id: id.to_string(),
+        id: ShortId::new(id.to_string()),
+        badge,
         status: check.status().as_str(),
-        css_class: status_class(&check),
-        result: result_label(&check),
         facts,
         verification_path: check
             .verification
             .map(|id| format!("{}/checks/{}/{id}", layout.project_path(), Product::Verification)),
         steps: progress.iter().flat_map(|progress| &progress.steps).map(step_view).collect(),
-        events: build_timeline(&check, &history, log.as_ref()),
+        events: build_timeline(&check, &history, log.as_ref(), layout.may_develop()),
         callback: log.map(|log| callback_view(log, layout.may_develop())),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
@@ -378,7 +523,7 @@ pub async fn detail(
 }
 
 /// `POST …/checks/{product}/{check_id}/resend`
-pub async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (access, _) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let (product, id) = (parse_product(&ids)?, ids.check()?);
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, id, None).await;
@@ -386,7 +531,7 @@ pub async fn resend(State(app): State<App>, ids: PathParameters, form: SessionFo
     Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", access.path())))
 }
 
-fn resend_error(error: ResendError) -> ConsoleError {
+pub fn resend_error(error: ResendError) -> ConsoleError {
     let (status, title) = match error {
         ResendError::Read(cause) => return cause.into(),
         ResendError::NoCallback => (StatusCode::NOT_FOUND, "No callback"),
@@ -400,41 +545,38 @@ fn resend_error(error: ResendError) -> ConsoleError {
 /// Only developers see bodies, headers and the URL's query, which may contain the receiver's secrets.
 fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
     let mask = NumberMask::for_callback(log.body.as_deref());
-    let (state, css_class, next_attempt) = match log.state {
-        CallbackState::Waiting { due_at } => ("waiting", "s3", Some(UtcTime(due_at))),
-        CallbackState::Delivered => ("delivered", "s2", None),
-        CallbackState::GivenUp => ("undeliverable", "s5", None),
+    let (kind, state, next_attempt) = match log.state {
+        CallbackState::Waiting { due_at } => (BadgeKind::Open, "waiting", Some(UtcTime(due_at))),
+        CallbackState::Delivered => (BadgeKind::Match, "delivered", None),
+        CallbackState::GivenUp => (BadgeKind::Failed, "undeliverable", None),
     };
     let url = log.url.map(|url| mask.apply(&if may_develop { url } else { redact_query(&url) }));
     CallbackView {
         url: url.unwrap_or_else(|| "erased".to_owned()),
         may_resend: next_attempt.is_none() && log.body.is_some(),
         body: log.body.filter(|_| may_develop).map(|body| mask.apply(&body)),
-        state,
-        css_class,
+        badge: Badge::new(kind, state),
         next_attempt,
-        attempts: log.attempts.into_iter().map(|attempt| attempt_view(attempt, may_develop.then_some(&mask))).collect(),
     }
 }
 
 /// Without a mask, only the outcome is shown.
-fn attempt_view(attempt: Attempt, mask: Option<&NumberMask>) -> AttemptView {
-    let outcome = describe_attempt(&attempt);
-    let shown = attempt.exchange.zip(mask);
+fn attempt_view(attempt: &Attempt, mask: Option<&NumberMask>) -> AttemptView {
+    let outcome = describe_attempt(attempt);
+    let shown = attempt.exchange.as_ref().zip(mask);
     let (request, response) = shown.map_or((None, None), |(exchange, mask)| {
-        let sent = exchange.sent;
+        let sent = &exchange.sent;
         let request = format!("POST {}\n{}\n{}", sent.url, format_headers(&sent.headers), sent.body);
         let response = exchange
             .received
+            .as_ref()
             .map(|received| format!("{}\n{}\n{}", received.status, format_headers(&received.headers), received.body));
         (Some(mask.apply(&request)), response.map(|response| mask.apply(&response)))
     });
     AttemptView {
         number: attempt.number,
-        at: UtcTime(attempt.started_at),
         millis: attempt.started_at.duration_until(attempt.ended_at).as_millis(),
         outcome,
-        css_class: if attempt.status == Some(200) { "s2" } else { "s5" },
         request,
         response,
     }
@@ -468,7 +610,12 @@ fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn build_timeline(check: &AnyCheck, history: &CheckHistory, log: Option<&CallbackLog>) -> Vec<TimelineEvent> {
+fn build_timeline(
+    check: &AnyCheck,
+    history: &CheckHistory,
+    log: Option<&CallbackLog>,
+    may_develop: bool,
+) -> Vec<TimelineEvent> {
     let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
     if let Some(at) = history.pending_at {
         events.extend(pending_events(check, history, at));
@@ -484,15 +631,20 @@ fn build_timeline(check: &AnyCheck, history: &CheckHistory, log: Option<&Callbac
             events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
     }
+    let mask = NumberMask::for_callback(log.and_then(|log| log.body.as_deref()));
     for attempt in log.iter().flat_map(|log| &log.attempts) {
-        events.push(TimelineEvent::new(
-            attempt.started_at,
-            format!("Callback, attempt {}", attempt.number),
-            describe_attempt(attempt),
-        ));
+        let title = format!("Callback, attempt {}", attempt.number);
+        let event = TimelineEvent {
+            attempt: Some(attempt_view(attempt, may_develop.then_some(&mask))),
+            ..TimelineEvent::new(attempt.started_at, title, "")
+        };
+        events.push(if attempt.status == Some(200) { event } else { event.failure() });
     }
     if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
         events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
+    }
+    for event in events.iter_mut().skip(1) {
+        event.after = format_elapsed(check.created_at.duration_until(event.at.0));
     }
     events
 }
@@ -540,7 +692,7 @@ fn conclusion_event<V: Verdict>(
         CheckOutcome::Completed(_) => TimelineEvent::new(at, "Completed", ""),
         CheckOutcome::Expired if was_pending => TimelineEvent::new(at, "Expired", "Not completed in time."),
         CheckOutcome::Expired => TimelineEvent::new(at, "Expired", "Nothing received in time."),
-        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.as_str()),
+        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.as_str()).failure(),
     }
 }
 
@@ -568,6 +720,13 @@ mod tests {
                 describe_sim_swap(&SimSwapVerdict { no_sim_change, covered_minutes, changed_within_minutes }),
                 description
             );
+        }
+    }
+
+    #[test]
+    fn elapsed_times_have_milliseconds() {
+        for (millis, expected) in [(0, "+0.000 s"), (1_234, "+1.234 s"), (61_005, "+1 min 1.005 s"), (-2_000, "")] {
+            assert_eq!(format_elapsed(SignedDuration::from_millis(millis)), expected);
         }
     }
 

@@ -1,29 +1,34 @@
-//! Credentials of a project, and of a workspace for the Management API. A secret is shown once, in the response that
-//! creates it.
+//! Credentials of a project, and of a workspace for the Management API. A secret is shown once, on the page after the
+//! form that created it.
+
+use std::collections::HashMap;
 
 use askama::Template;
 use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use http::StatusCode;
-use jiff::SignedDuration;
+use http::{HeaderMap, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    account::Permission,
+    account::{AccountId, Email, Permission},
+    audit::Actor,
     product::{Product, Scope},
-    tenancy::{Credential, CredentialOwner},
+    tenancy::{Credential, CredentialOwner, Name},
 };
 use ringtrue_engine::management::{IssuedCredential, ManagementActor, ManagementError, NewCredential};
 
 use super::{
     error::{ConsoleError, to_sentence},
+    flash::Flash,
     forms::{FormFields, SessionForm},
-    page::{self, Layout, MenuSection, Pagination, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, ShortId, UtcTime},
     session::{ConsoleSession, ProjectAccess},
 };
 use crate::http::{
     app::App,
     parameters::{PathParameters, Query},
+    routes::Routes,
 };
 
 /// Choices of a credential's lifetime.
@@ -41,6 +46,38 @@ struct ExpiryOption {
     days: Option<i64>,
 }
 
+/// Choices of the time for which a replaced credential stays valid.
+const OVERLAP_OPTIONS: [OverlapOption; 5] = [
+    OverlapOption { value: "24", title: "24 hours", hours: 24 },
+    OverlapOption { value: "1", title: "1 hour", hours: 1 },
+    OverlapOption { value: "168", title: "7 days", hours: 7 * 24 },
+    OverlapOption { value: "720", title: "30 days", hours: 30 * 24 },
+    OverlapOption { value: "0", title: "not at all: it stops working at once", hours: 0 },
+];
+
+#[derive(Debug)]
+struct OverlapOption {
+    value: &'static str,
+    title: &'static str,
+    hours: i64,
+}
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/console/workspaces/{workspace_id}/credentials", list)
+        .post("/console/workspaces/{workspace_id}/credentials", create)
+        .get("/console/workspaces/{workspace_id}/credentials/{client_id}/rotate", show_rotation)
+        .post("/console/workspaces/{workspace_id}/credentials/{client_id}/rotate", rotate)
+        .get("/console/workspaces/{workspace_id}/credentials/{client_id}/delete", show_deletion)
+        .post("/console/workspaces/{workspace_id}/credentials/{client_id}/delete", delete)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", list)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", create)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/rotate", show_rotation)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/rotate", rotate)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/delete", show_deletion)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/delete", delete)
+}
+
 #[derive(Debug, Template)]
 #[template(path = "console/credentials.html")]
 struct CredentialsPage {
@@ -55,16 +92,38 @@ struct CredentialsPage {
     /// Scopes to choose from. Empty: no choice.
     scopes: Vec<(&'static str, &'static str)>,
     expiry_options: &'static [ExpiryOption],
+    /// As entered.
+    label: String,
     pagination: Pagination,
+    error: Option<String>,
+}
+
+/// Asks for confirmation before a credential is rotated or deleted.
+#[derive(Debug, Template)]
+#[template(path = "console/credential.html")]
+struct CredentialPage {
+    layout: Layout,
+    /// Path of the list.
+    path: String,
+    credential: CredentialRow,
+    is_rotation: bool,
+    overlap_options: &'static [OverlapOption],
     error: Option<String>,
 }
 
 #[derive(Debug)]
 struct CredentialRow {
+    id: ShortId,
     client_id: String,
+    label: String,
     scopes: String,
     created_at: UtcTime,
-    expires_at: Option<UtcTime>,
+    /// Empty if unknown.
+    creator: String,
+    valid_until: Option<UtcTime>,
+    is_active: bool,
+    /// Replaced by another one, and valid for a while.
+    is_retiring: bool,
     last_used_at: Option<UtcTime>,
 }
 
@@ -75,21 +134,12 @@ struct RevealedCredential {
     #[debug(skip)]
     secret: String,
     /// One of its scopes, for the example command.
-    scope: &'static str,
-}
-
-impl From<&IssuedCredential> for RevealedCredential {
-    fn from(issued: &IssuedCredential) -> Self {
-        RevealedCredential {
-            client_id: issued.credential.client_id.to_string(),
-            secret: issued.secret.reveal().to_owned(),
-            scope: issued.credential.scopes.first().map_or("", |scope| scope.as_str()),
-        }
-    }
+    scope: String,
 }
 
 /// Credentials of one owner and the user's access to them.
 struct CredentialsView {
+    session: ConsoleSession,
     actor: ManagementActor,
     owner: CredentialOwner,
     layout: Layout,
@@ -116,6 +166,7 @@ impl CredentialsView {
             path: format!("{}/credentials", layout.workspace_path()),
             may_change: layout.may_manage_access(),
             layout,
+            session: access.session,
         })
     }
 
@@ -127,6 +178,7 @@ impl CredentialsView {
             path: format!("{}/credentials", layout.project_path()),
             may_change: layout.may_develop(),
             layout,
+            session: access.session,
         }
     }
 
@@ -134,15 +186,27 @@ impl CredentialsView {
         matches!(self.owner, CredentialOwner::Workspace(_))
     }
 
+    /// Redirects to the list, which shows the secret once.
+    fn reveal(&self, app: &App, issued: &IssuedCredential) -> Result<Response, ConsoleError> {
+        let flash = Flash::NewCredential {
+            client_id: issued.credential.client_id.to_string(),
+            secret: issued.secret.reveal().to_owned(),
+            scope: issued.credential.scopes.first().map_or("", |scope| scope.as_str()).to_owned(),
+        };
+        flash.redirect(app, &self.session, &self.path)
+    }
+
     async fn render(
         self,
         app: &App,
         query: Option<&str>,
         new: Option<RevealedCredential>,
-        error: Option<String>,
+        (error, label): (Option<String>, String),
     ) -> Result<Response, ConsoleError> {
         let request = Query::parse(query, &["page"])?.page_with_default_size(page::PAGE_SIZE)?;
         let found = app.engine.management.list_credentials(&self.actor, self.owner, request).await?;
+        let emails = app.engine.management.emails_of_creators(&found.items).await?;
+        let now = app.engine.clock().now();
         let all_products = Product::ALL.map(|product| (product.as_str(), product.title()));
         let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
         let page = CredentialsPage {
@@ -151,88 +215,167 @@ impl CredentialsView {
             is_workspace_owned: self.is_workspace_owned(),
             may_change: self.may_change,
             revealed: new,
-            credentials: found.items.iter().map(credential_row).collect(),
+            credentials: found.items.iter().map(|credential| credential_row(credential, &emails, now)).collect(),
             scopes: if self.is_workspace_owned() { vec![] } else { all_products.to_vec() },
             expiry_options: &EXPIRY_OPTIONS,
+            label,
             path: self.path,
             layout: self.layout,
             error,
         };
         Ok(page::render(status, &page))
     }
+
+    /// The page that asks for confirmation.
+    async fn render_one(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        is_rotation: bool,
+        error: Option<String>,
+    ) -> Result<Response, ConsoleError> {
+        let credential = app.engine.management.credential(&self.actor, self.owner, &ids.client_id()?).await?;
+        let credential = [credential];
+        let emails = app.engine.management.emails_of_creators(&credential).await?;
+        let [credential] = credential.map(|one| credential_row(&one, &emails, app.engine.clock().now()));
+        let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+        let page = CredentialPage {
+            layout: self.layout,
+            path: self.path,
+            credential,
+            is_rotation,
+            overlap_options: &OVERLAP_OPTIONS,
+            error,
+        };
+        Ok(page::render(status, &page))
+    }
 }
 
-fn credential_row(credential: &Credential) -> CredentialRow {
+fn credential_row(credential: &Credential, emails: &HashMap<AccountId, Email>, now: Timestamp) -> CredentialRow {
     let titles = credential.scopes.iter().map(|scope| match scope {
         Scope::Product(product) => product.title(),
         Scope::Management => "Management API",
     });
     let has_all = Product::ALL.iter().all(|product| credential.scopes.contains(&Scope::Product(*product)));
+    let creator = credential.created_by.as_ref().map(|creator| match creator {
+        Actor::Account(account) => emails.get(account).map_or_else(|| account.to_string(), ToString::to_string),
+        Actor::Credential(client) => client.to_string(),
+        Actor::Operator => "operator".to_owned(),
+        Actor::System => "system".to_owned(),
+    });
     CredentialRow {
+        id: ShortId::new(credential.client_id.to_string()),
         client_id: credential.client_id.to_string(),
+        label: credential.label.as_ref().map(ToString::to_string).unwrap_or_default(),
         scopes: if has_all { "all products".to_owned() } else { titles.collect::<Vec<_>>().join(", ") },
         created_at: UtcTime(credential.created_at),
-        expires_at: credential.expires_at.map(UtcTime),
+        creator: creator.unwrap_or_default(),
+        valid_until: credential.valid_until().map(UtcTime),
+        is_active: credential.is_active(now),
+        is_retiring: credential.retires_at.is_some(),
         last_used_at: credential.last_used_at.map(UtcTime),
     }
 }
 
 /// `GET …/credentials`
-pub async fn list(
+async fn list(
     State(app): State<App>,
     session: ConsoleSession,
     ids: PathParameters,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::authorize(&app, session, &ids, Permission::View)
-        .await?
-        .render(&app, query.as_deref(), None, None)
-        .await
+    let view = CredentialsView::authorize(&app, session, &ids, Permission::View).await?;
+    let Some(Flash::NewCredential { client_id, secret, scope }) =
+        Flash::read(&app, &view.session, &headers, &view.path)
+    else {
+        return view.render(&app, query.as_deref(), None, (None, String::new())).await;
+    };
+    let new = Some(RevealedCredential { client_id, secret, scope });
+    let response = view.render(&app, query.as_deref(), new, (None, String::new())).await?;
+    Ok(Flash::clear(&app, response))
 }
 
 /// `POST …/credentials`
-pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    let label = form.fields.get("label").unwrap_or_default().to_owned();
     let new = match parse_new_credential(&app, &view, &form.fields) {
         Ok(new) => new,
-        Err(error) => return view.render(&app, None, None, Some(to_sentence(error))).await,
+        Err(error) => return view.render(&app, None, None, (Some(to_sentence(&error)), label)).await,
     };
     match app.engine.management.create_credential(&view.actor, view.owner, new, None).await {
-        Ok(issued) => view.render(&app, None, Some((&issued).into()), None).await,
-        Err(ManagementError::LimitReached(error)) => view.render(&app, None, None, Some(to_sentence(&error))).await,
+        Ok(issued) => view.reveal(&app, &issued),
+        Err(ManagementError::LimitReached(error)) => {
+            view.render(&app, None, None, (Some(to_sentence(&error)), label)).await
+        }
         Err(error) => Err(error.into()),
     }
 }
 
+/// `GET …/credentials/{client_id}/rotate`
+async fn show_rotation(
+    State(app): State<App>,
+    session: ConsoleSession,
+    ids: PathParameters,
+) -> Result<Response, ConsoleError> {
+    CredentialsView::authorize(&app, session, &ids, Permission::Develop).await?.render_one(&app, &ids, true, None).await
+}
+
+/// `POST …/credentials/{client_id}/rotate`
+async fn rotate(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    let overlap = form.fields.get("overlap").unwrap_or(OVERLAP_OPTIONS[0].value);
+    let Some(option) = OVERLAP_OPTIONS.iter().find(|option| option.value == overlap) else {
+        return view.render_one(&app, &ids, true, Some("Select an overlap from the list.".to_owned())).await;
+    };
+    let (client_id, overlap) = (ids.client_id()?, SignedDuration::from_hours(option.hours));
+    match app.engine.management.rotate_credential(&view.actor, view.owner, &client_id, overlap).await {
+        Ok(issued) => view.reveal(&app, &issued),
+        Err(ManagementError::LimitReached(error)) => view.render_one(&app, &ids, true, Some(to_sentence(&error))).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `GET …/credentials/{client_id}/delete`
+async fn show_deletion(
+    State(app): State<App>,
+    session: ConsoleSession,
+    ids: PathParameters,
+) -> Result<Response, ConsoleError> {
+    CredentialsView::authorize(&app, session, &ids, Permission::Develop)
+        .await?
+        .render_one(&app, &ids, false, None)
+        .await
+}
+
 /// `POST …/credentials/{client_id}/delete`
-pub async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
     app.engine.management.delete_credential(&view.actor, view.owner, &ids.client_id()?, &|_| true).await?;
     Ok(page::see_other(&view.path))
 }
 
-/// Shows the list with the secret of a new credential.
-pub async fn show_new_credential(
-    app: &App,
-    access: ProjectAccess,
-    new: &IssuedCredential,
-) -> Result<Response, ConsoleError> {
-    CredentialsView::for_project(access).render(app, None, Some(new.into()), None).await
+/// Redirects to the project's credentials, which show the secret of a new one once.
+pub fn show_new_credential(app: &App, access: ProjectAccess, new: &IssuedCredential) -> Result<Response, ConsoleError> {
+    CredentialsView::for_project(access).reveal(app, new)
 }
 
 /// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.
-fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, &'static str> {
+fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, String> {
     let checked = Product::ALL.into_iter().filter(|product| fields.contains(product.as_str())).map(Scope::Product);
     let scopes = match fields.get("for") {
         Some("some") if !view.is_workspace_owned() => Some(checked.collect::<Vec<_>>()),
         _ => None,
     };
     if scopes.as_ref().is_some_and(Vec::is_empty) {
-        return Err("select at least one product");
+        return Err("select at least one product".to_owned());
     }
+    let label = fields.get("label").map(str::parse::<Name>).transpose().map_err(|error| format!("label: {error}"))?;
     let expiry = fields.get("expires").unwrap_or(EXPIRY_OPTIONS[0].value);
-    let option = EXPIRY_OPTIONS.iter().find(|option| option.value == expiry).ok_or("select an expiry from the list")?;
+    let option = EXPIRY_OPTIONS.iter().find(|option| option.value == expiry);
+    let option = option.ok_or_else(|| "select an expiry from the list".to_owned())?;
     let now = app.engine.clock().now();
     let expires_at = option.days.and_then(|days| now.checked_add(SignedDuration::from_hours(24 * days)).ok());
-    Ok(NewCredential { scopes, expires_at })
+    Ok(NewCredential { scopes, expires_at, label })
 }

@@ -10,12 +10,16 @@
 mod accounts;
 mod audit;
 mod blocks;
+mod callbacks;
 mod chart;
+mod check_filters;
 mod checks;
 mod credentials;
+mod csv;
 mod deployment;
 mod eligibility;
 mod error;
+mod flash;
 mod forms;
 mod getting_started;
 mod handset;
@@ -27,9 +31,11 @@ mod overview;
 mod page;
 mod projects;
 mod requests;
+mod search;
 mod session;
 mod sign_in;
 mod signatures;
+mod usage;
 mod workspaces;
 
 use axum::{
@@ -90,12 +96,9 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::redirect)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/getting-started", getting_started::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::detail)
-        .post(
-            "/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend",
-            checks::resend,
-        )
+        .merge(checks::routes())
+        .merge(callbacks::routes())
+        .merge(search::routes())
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/live", live::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/live/events", live::events)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
@@ -113,16 +116,8 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::update)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/mode", projects::change_mode)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", projects::set_disabled)
-        .get("/console/workspaces/{workspace_id}/usage", workspaces::show_usage)
-        .get("/console/workspaces/{workspace_id}/credentials", credentials::list)
-        .post("/console/workspaces/{workspace_id}/credentials", credentials::create)
-        .post("/console/workspaces/{workspace_id}/credentials/{client_id}/delete", credentials::delete)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::list)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::create)
-        .post(
-            "/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/delete",
-            credentials::delete,
-        )
+        .merge(usage::routes())
+        .merge(credentials::routes())
         .get("/console/{*rest}", not_found);
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { serve_asset(file) }))
 }

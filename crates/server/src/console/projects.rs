@@ -3,7 +3,10 @@
 use std::str::FromStr;
 
 use askama::Template;
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
 use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
@@ -29,7 +32,10 @@ use super::{
     page::{self, Layout, MenuSection, SelectOption},
     session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
-use crate::http::{app::App, parameters::PathParameters};
+use crate::http::{
+    app::App,
+    parameters::{PathParameters, Query},
+};
 
 /// Products that use the networks of operators.
 const NETWORK_PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
@@ -183,7 +189,7 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
         Ok(CreatedProject { project, credential }) => {
             let WorkspaceAccess { session, actor, workspace, projects } = access;
             let access = ProjectAccess { session, actor, workspace, project, projects };
-            show_new_credential(&app, access, &credential).await
+            show_new_credential(&app, access, &credential)
         }
         Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {
             let (status, error) = form_error(error);
@@ -194,8 +200,13 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
 }
 
 /// `GET …/projects/{project_id}/settings`
-pub async fn settings(State(_): State<App>, access: ProjectAccess) -> Response {
-    settings_page(&access, StatusCode::OK, None, false)
+pub async fn settings(
+    State(_): State<App>,
+    access: ProjectAccess,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let was_saved = Query::parse(query.as_deref(), &["saved"])?.get("saved").is_some();
+    Ok(settings_page(&access, StatusCode::OK, None, was_saved))
 }
 
 /// `POST …/projects/{project_id}/settings`
@@ -244,8 +255,8 @@ async fn apply_patch(app: &App, access: ProjectAccess, patch: ProjectPatch) -> R
         Ok(UpdatedProject { project, credential }) => {
             let access = ProjectAccess { project, ..access };
             match credential {
-                Some(issued) => show_new_credential(app, access, &issued).await,
-                None => Ok(settings_page(&access, StatusCode::OK, None, true)),
+                Some(issued) => show_new_credential(app, access, &issued),
+                None => Ok(page::see_other(&format!("{}/settings?saved", access.path()))),
             }
         }
         Err(
@@ -376,8 +387,13 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
 }
 
 /// `GET …/projects/{project_id}/networks`
-pub async fn show_networks(State(app): State<App>, access: ProjectAccess) -> Response {
-    networks_page(&app, &access, false)
+pub async fn show_networks(
+    State(app): State<App>,
+    access: ProjectAccess,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let was_saved = Query::parse(query.as_deref(), &["saved"])?.get("saved").is_some();
+    Ok(networks_page(&app, &access, was_saved))
 }
 
 /// `POST …/projects/{project_id}/networks`
@@ -393,9 +409,8 @@ pub async fn replace_networks(
         _ => parse_allowed_networks(app.engine.networks(), &fields),
     };
     let (workspace, project) = (access.workspace.id, access.project.id);
-    let project =
-        app.engine.management.replace_allowed_networks(&access.actor, workspace, project, allowed, &|_| true).await?;
-    Ok(networks_page(&app, &ProjectAccess { project, ..access }, true))
+    app.engine.management.replace_allowed_networks(&access.actor, workspace, project, allowed, &|_| true).await?;
+    Ok(page::see_other(&format!("{}/networks?saved", access.path())))
 }
 
 /// Checkboxes are named `23410.sim_swap`, or `*.sim_swap` for all networks. Ids of the same network are merged.

@@ -7,12 +7,16 @@ use axum::{
 };
 use http::StatusCode;
 use jiff::SignedDuration;
-use ringtrue_domain::page::PageRequest;
+use ringtrue_domain::{
+    page::PageRequest,
+    product::Product,
+    tenancy::{ClientId, Credential, CredentialOwner},
+};
 use ringtrue_engine::ports::{RequestLogEntry, RequestLogFilter, StatusClass};
 
 use super::{
     error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, Pagination, SelectOption},
+    page::{self, Layout, MenuSection, Pagination, SelectOption, ShortId},
     session::ProjectAccess,
 };
 use crate::http::{
@@ -39,6 +43,8 @@ struct RequestsPage {
     layout: Layout,
     status_classes: Vec<SelectOption>,
     error_codes: Vec<SelectOption>,
+    routes: Vec<SelectOption>,
+    clients: Vec<SelectOption>,
     request_id: String,
     is_filtered: bool,
     /// `None`: requests are not logged.
@@ -48,13 +54,15 @@ struct RequestsPage {
 }
 
 #[derive(Debug)]
-struct RequestRow {
-    entry: RequestLogEntry,
-    path: String,
-    css_class: &'static str,
+pub struct RequestRow {
+    pub entry: RequestLogEntry,
+    pub path: String,
+    pub css_class: &'static str,
     /// Empty without an error.
     detail: String,
     duration: String,
+    /// Link to the check that the request created or named.
+    pub check: Option<ShortId>,
 }
 
 #[derive(Debug, Template)]
@@ -75,7 +83,8 @@ pub async fn list(
     access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let query = Query::parse(query.as_deref(), &["status", "error_code", "request_id", "page"])?;
+    let known = ["status", "error_code", "request_id", "route", "client_id", "page"];
+    let query = Query::parse(query.as_deref(), &known)?;
     let filter_value =
         |name| query.get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);
     let class = filter_value("status").and_then(|given| STATUS_CLASSES.into_iter().find(|(word, ..)| *word == given));
@@ -84,24 +93,35 @@ pub async fn list(
         class: class.map(|(.., class)| class),
         error_code: code.map(|(code, _)| code.to_owned()),
         request_id: filter_value("request_id").map(str::to_owned),
+        route: filter_value("route")
+            .and_then(|given| logged_routes().into_iter().find(|route| *route == given))
+            .map(str::to_owned),
+        client: filter_value("client_id").and_then(|id| id.parse().ok()),
     };
     let request = query.page_with_default_size(page::PAGE_SIZE)?;
     let found = app.engine.request_log.list_requests(access.project.id, &filter, request).await?;
+    let owner = CredentialOwner::Project(access.workspace.id, access.project.id);
+    let most = PageRequest::new(PageRequest::MAX_SIZE, 1).unwrap_or_default();
+    let credentials = app.engine.management.list_credentials(&access.actor, owner, most).await?;
     let layout = access.layout("Requests", MenuSection::Requests);
     let here = format!("{}/requests", layout.project_path());
     let filter_query = [
         ("status", class.map(|(word, ..)| word)),
         ("error_code", filter.error_code.as_deref()),
         ("request_id", filter.request_id.as_deref()),
+        ("route", filter.route.as_deref()),
+        ("client_id", filter.client.as_ref().map(ClientId::as_str)),
     ];
     Ok(page::render_ok(&RequestsPage {
         pagination: Pagination::new(&found, &here, &filter_query),
-        requests: found.items.into_iter().map(|entry| request_row(&here, entry)).collect(),
+        requests: found.items.into_iter().map(|entry| request_row(layout.project_path(), entry)).collect(),
         status_classes: page::select_options(
             STATUS_CLASSES.into_iter().map(|(word, title, _)| (word, title)),
             class.map(|(word, ..)| word),
         ),
         error_codes: page::select_options(error_codes(), code.map(|(code, _)| code)),
+        routes: page::select_options(logged_routes().into_iter().map(|route| (route, route)), filter.route.as_deref()),
+        clients: client_options(&credentials.items, filter.client.as_ref()),
         is_filtered: filter != RequestLogFilter::default(),
         request_id: filter.request_id.unwrap_or_default(),
         retention: app.engine.request_log.retention().map(format_retention),
@@ -122,7 +142,7 @@ pub async fn detail(
     let layout = access.layout("Request", MenuSection::Requests);
     let back = format!("{}/requests", layout.project_path());
     let is_truncated = found.total_items > u64::from(MAX_REQUESTS_PER_ID);
-    let requests: Vec<_> = found.items.into_iter().map(|entry| request_row(&back, entry)).collect();
+    let requests: Vec<_> = found.items.into_iter().map(|entry| request_row(layout.project_path(), entry)).collect();
     let status = if requests.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
     let retention = app.engine.request_log.retention().map(format_retention);
     Ok(page::render(status, &RequestPage { layout, back, request_id, requests, is_truncated, retention }))
@@ -133,9 +153,50 @@ fn error_codes() -> impl Iterator<Item = (&'static str, &'static str)> {
     ProblemCode::ALL.iter().map(|code| (code.entry().code, code.entry().code))
 }
 
-fn request_row(here: &str, entry: RequestLogEntry) -> RequestRow {
+/// Routes whose requests are logged.
+fn logged_routes() -> Vec<&'static str> {
+    let routes = crate::http::public_routes();
+    let mut paths: Vec<_> = routes.iter().filter(|route| route.policy.is_logged).map(|route| route.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+/// The project's credentials, and the selected one even if it was deleted.
+fn client_options(credentials: &[Credential], selected: Option<&ClientId>) -> Vec<SelectOption> {
+    let option =
+        |id: &ClientId, title: String| SelectOption { value: id.to_string(), title, is_selected: selected == Some(id) };
+    let title = |credential: &Credential| match &credential.label {
+        Some(label) => format!("{label} ({})", credential.client_id),
+        None => credential.client_id.to_string(),
+    };
+    let mut options: Vec<_> =
+        credentials.iter().map(|credential| option(&credential.client_id, title(credential))).collect();
+    if let Some(deleted) = selected.filter(|_| !options.iter().any(|option| option.is_selected)) {
+        options.push(option(deleted, deleted.to_string()));
+    }
+    options
+}
+
+/// The product whose checks a route is about.
+fn product_of_route(route: &str) -> Option<Product> {
+    let prefixes = [
+        ("/v1/number-verification/reverse-sms-checks", Product::ReverseSms),
+        ("/v1/number-verification/secure-sna-checks", Product::SecureSna),
+        ("/v1/number-verification/discovery-checks", Product::Discovery),
+        ("/v1/sim-swap-checks", Product::SimSwap),
+        ("/v1/verifications", Product::Verification),
+    ];
+    prefixes.into_iter().find(|(prefix, _)| route.starts_with(prefix)).map(|(_, product)| product)
+}
+
+pub fn request_row(project_path: &str, entry: RequestLogEntry) -> RequestRow {
+    let check = entry.check.zip(product_of_route(&entry.route)).map(|(check, product)| {
+        ShortId::new(check.to_string()).linked(format!("{project_path}/checks/{product}/{check}"))
+    });
     RequestRow {
-        path: request_path(here, &entry.request_id),
+        check,
+        path: request_path(&format!("{project_path}/requests"), &entry.request_id),
         css_class: match entry.status {
             100..=299 => "s2",
             300..=399 => "s3",

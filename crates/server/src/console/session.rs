@@ -4,6 +4,7 @@ use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
+use jiff::SignedDuration;
 use ringtrue_domain::{
     account::Permission,
     tenancy::{Project, Workspace, WorkspaceId},
@@ -99,6 +100,8 @@ pub enum Cookie {
     Session,
     /// Binds the CSRF token of forms without a session to the browser.
     Visitor,
+    /// A message to the page that follows a form.
+    Flash,
 }
 
 impl Cookie {
@@ -109,6 +112,8 @@ impl Cookie {
             (Cookie::Session, false) => "ringtrue-session",
             (Cookie::Visitor, true) => "__Host-ringtrue-visitor",
             (Cookie::Visitor, false) => "ringtrue-visitor",
+            (Cookie::Flash, true) => "__Host-ringtrue-flash",
+            (Cookie::Flash, false) => "ringtrue-flash",
         }
     }
 
@@ -127,6 +132,11 @@ impl Cookie {
     /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
         self.header(app, value, &format!("; Max-Age={}", SESSION_MAX_AGE.as_secs()))
+    }
+
+    /// Sets the cookie for a limited time.
+    pub fn set_for(self, app: &App, value: &str, max_age: SignedDuration) -> HeaderValue {
+        self.header(app, value, &format!("; Max-Age={}", max_age.as_secs()))
     }
 
     pub fn clear(self, app: &App) -> HeaderValue {

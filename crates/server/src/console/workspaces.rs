@@ -1,6 +1,4 @@
-//! Workspaces of the user, and the projects and usage of a workspace.
-
-use std::collections::BTreeMap;
+//! Workspaces of the user, and the projects of a workspace.
 
 use askama::Template;
 use axum::{
@@ -8,22 +6,15 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
-use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::CheckStatus,
     page::PageRequest,
-    product::Product,
-    tenancy::{Name, Project, ProjectId, Workspace},
-};
-use ringtrue_engine::{
-    management::UsageRequest,
-    ports::{UsageGrouping, UsageRow},
+    tenancy::{Name, Project, Workspace},
 };
 
 use super::{
     error::ConsoleError,
     forms::{SessionForm, form_error},
-    page::{self, Layout, MenuSection, Pagination, ShortId, Tab, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, ShortId, UtcTime},
     session::{ConsoleSession, WorkspaceAccess},
 };
 use crate::http::{app::App, parameters::Query};
@@ -55,42 +46,6 @@ struct WorkspacePage {
     workspace_id: ShortId,
     projects: Vec<Project>,
     pagination: Pagination,
-}
-
-#[derive(Debug, Template)]
-#[template(path = "console/usage.html")]
-struct UsagePage {
-    layout: Layout,
-    tabs: Vec<Tab>,
-    lines: Vec<UsageLine>,
-}
-
-/// Created checks and their outcomes.
-#[derive(Debug, Default)]
-struct UsageLine {
-    period: String,
-    project: String,
-    product: &'static str,
-    created: i64,
-    open: i64,
-    matched: i64,
-    not_matched: i64,
-    expired: i64,
-    failed: i64,
-}
-
-impl UsageLine {
-    fn add(&mut self, row: &UsageRow) {
-        self.created += row.count;
-        let counter = match (row.status, row.matched) {
-            (CheckStatus::Accepted | CheckStatus::Pending, _) => &mut self.open,
-            (CheckStatus::Completed, Some(false)) => &mut self.not_matched,
-            (CheckStatus::Completed, _) => &mut self.matched,
-            (CheckStatus::Expired, _) => &mut self.expired,
-            (CheckStatus::Error, _) => &mut self.failed,
-        };
-        *counter += row.count;
-    }
 }
 
 /// `GET /console`
@@ -157,39 +112,4 @@ pub async fn show_workspace(
     let pagination = Pagination::new(&found, layout.workspace_path(), &[]);
     let (workspace_id, projects) = (ShortId::new(access.workspace.id.to_string()), found.items);
     Ok(page::render_ok(&WorkspacePage { layout, workspace_id, projects, pagination }))
-}
-
-/// `GET /console/workspaces/{workspace_id}/usage`
-pub async fn show_usage(
-    State(app): State<App>,
-    access: WorkspaceAccess,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ConsoleError> {
-    let by_month = Query::parse(query.as_deref(), &["by"])?.get("by") == Some("month");
-    let (grouping, pattern) = if by_month { (UsageGrouping::Month, "%Y-%m") } else { (UsageGrouping::Day, "%Y-%m-%d") };
-    let request = UsageRequest { from: None, to: None, grouping, project: None };
-    let report = app.engine.management.usage_report(&access.actor, access.workspace.id, request).await?;
-
-    let mut lines: BTreeMap<(Timestamp, ProjectId, Product), UsageLine> = BTreeMap::new();
-    for row in &report.rows {
-        let line = lines.entry((row.period_start, row.project, row.product)).or_insert_with(|| UsageLine {
-            period: row.period_start.strftime(pattern).to_string(),
-            project: app
-                .engine
-                .control_plane()
-                .project(row.project)
-                .map_or_else(String::new, |project| project.name.to_string()),
-            product: row.product.title(),
-            ..UsageLine::default()
-        });
-        line.add(row);
-    }
-    let layout = access.layout("Usage", MenuSection::Usage);
-    let tab = |title, by: &str, is_current| Tab {
-        path: format!("{}/usage?by={by}", layout.workspace_path()),
-        title,
-        is_current,
-    };
-    let tabs = vec![tab("Last 30 days", "day", !by_month), tab("Last 12 months", "month", by_month)];
-    Ok(page::render_ok(&UsagePage { tabs, lines: lines.into_values().rev().collect(), layout }))
 }

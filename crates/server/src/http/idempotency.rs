@@ -1,13 +1,21 @@
 //! `Idempotency-Key` support for creates and other non-repeatable requests.
 
+use std::sync::Arc;
+
 use axum::{extract::FromRequestParts, response::Response};
 use http::{HeaderName, HeaderValue, StatusCode, request::Parts};
+use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::idempotency::{
     IdempotencyScope, IdempotencyState, IdempotentRequest, StoredResponse, request_fingerprint,
 };
 use serde::Serialize;
 
-use super::{app::App, problem::Problem, request_context::HandlerState, response::json_bytes_response};
+use super::{
+    app::App,
+    problem::Problem,
+    request_context::{HandlerState, RequestContext},
+    response::json_bytes_response,
+};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -16,6 +24,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 #[debug("Idempotency(…)")]
 pub struct Idempotency {
     app: App,
+    context: Arc<RequestContext>,
     keys: Vec<HeaderValue>,
     /// Empty without a key.
     path: String,
@@ -30,7 +39,7 @@ impl FromRequestParts<HandlerState> for Idempotency {
         }
         let keys: Vec<_> = parts.headers.get_all(IDEMPOTENCY_KEY).iter().cloned().collect();
         let path = if keys.is_empty() { String::new() } else { parts.uri.path().to_owned() };
-        Ok(Idempotency { app: state.app.clone(), keys, path })
+        Ok(Idempotency { app: state.app.clone(), context: Arc::clone(&state.context), keys, path })
     }
 }
 
@@ -50,7 +59,10 @@ impl Idempotency {
             Some(key) => {
                 match idempotency.claim(scope, key, request_fingerprint("POST", &self.path, request_body)).await? {
                     IdempotencyState::Claimed(claim) => Some(claim),
-                    IdempotencyState::Replay(stored) => return Ok(replay_response(stored)),
+                    IdempotencyState::Replay(stored) => {
+                        self.context.log_check(|| named_check(&stored.body));
+                        return Ok(replay_response(stored));
+                    }
                 }
             }
         };
@@ -58,7 +70,11 @@ impl Idempotency {
         let render_response = |created: &T| StoredResponse { status: status.as_u16(), body: render(created) };
         let request = claim.as_ref().map(|claim| IdempotentRequest { claim, render_response: &render_response });
         match create(request).await {
-            Ok(created) => Ok(json_bytes_response(status, render(&created))),
+            Ok(created) => {
+                let body = render(&created);
+                self.context.log_check(|| named_check(&body));
+                Ok(json_bytes_response(status, body))
+            }
             Err(error) => {
                 if let Some(claim) = claim {
                     idempotency.release(claim).await;
@@ -78,6 +94,13 @@ impl Idempotency {
         let detail = "`Idempotency-Key` must occur once and have 1 to 255 visible ASCII characters";
         key.map(Some).ok_or_else(|| Problem::bad_request(detail))
     }
+}
+
+/// The check or verification in a response, which is its first member.
+fn named_check(body: &[u8]) -> Option<CheckId> {
+    let body = std::str::from_utf8(body).ok()?;
+    let starts = [r#"{"check_id":""#, r#"{"verification_id":""#];
+    starts.iter().find_map(|start| body.strip_prefix(start))?.split('"').next()?.parse().ok()
 }
 
 fn replay_response(stored: StoredResponse) -> Response {

@@ -26,7 +26,9 @@ impl FromRequestParts<HandlerState> for PathParameters {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, Infallible> {
-        Ok(PathParameters(RawPathParams::from_request_parts(parts, state).await.ok()))
+        let parameters = PathParameters(RawPathParams::from_request_parts(parts, state).await.ok());
+        state.context.log_check(|| parameters.get("check_id").or(parameters.get("verification_id"))?.parse().ok());
+        Ok(parameters)
     }
 }
 

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};
 use jiff::Timestamp;
 use ringtrue_domain::{
     id::uuid_v7,
+    lifecycle::CheckId,
     tenancy::{Credential, Mode},
 };
 use ringtrue_engine::{
@@ -159,9 +160,18 @@ impl RequestContext {
         }
     }
 
+    /// Sets the check that the request creates or names.
+    pub fn log_check(&self, id: impl FnOnce() -> Option<CheckId>) {
+        if let Some(draft) = self.log_draft.get()
+            && let Some(id) = id()
+        {
+            let _ = draft.check.set(id);
+        }
+    }
+
     /// Records the request if its project is known and the sampler admits it.
     pub fn submit_log_entry(&self, app: &App, method: &Method, response: &Response, elapsed: Duration) {
-        let Some(RequestLogDraft { client, body, target }) = self.log_draft.get() else { return };
+        let Some(RequestLogDraft { client, body, check, target }) = self.log_draft.get() else { return };
         let Some(LoggedClient { credential, authenticated }) = client.get() else { return };
         let Some(project) = credential.owner.project() else { return };
         let (at, status, log) = (self.received_at, response.status().as_u16(), &app.engine.request_log);
@@ -174,6 +184,8 @@ impl RequestContext {
             request_id: self.request_id.as_str().to_owned(),
             method: method.as_str().to_owned(),
             route: self.route().template.to_owned(),
+            // A missing check, or one of another project, is not linked.
+            check: check.get().copied().filter(|_| !matches!(status, 403 | 404)),
             status,
             rejection: problem.map(|problem| Rejection {
                 error_code: problem.code.entry().code.to_owned(),
@@ -195,6 +207,7 @@ impl RequestContext {
 struct RequestLogDraft {
     client: OnceLock<LoggedClient>,
     body: OnceLock<Bytes>,
+    check: OnceLock<CheckId>,
     /// Only set if there is a query.
     target: Option<PathAndQuery>,
 }

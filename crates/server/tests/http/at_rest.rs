@@ -109,8 +109,11 @@ async fn upgrade_database_of_an_earlier_release(database: Database) {
         owner: CredentialOwner::Workspace(id),
         secret_digest: sha256(SECRET),
         scopes: vec![Scope::Management],
+        label: None,
         created_at: START_TIME,
+        created_by: None,
         expires_at: None,
+        retires_at: None,
         deleted_at: None,
         last_used_at: None,
     };

@@ -1,24 +1,25 @@
 //! Callbacks and their attempts.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::CheckId,
+    lifecycle::{CheckId, Sealed},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, IdempotentResponse, LeasedCallback,
-    MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup,
+    AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback, FailedCallbackQuery, FailureState,
+    IdempotentResponse, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
+    StoreError, TenantLookup,
 };
 
-use super::{SqlStore, deployment::insert_audit_event, idempotency, placeholders};
+use super::{SqlStore, deployment::insert_audit_event, first_id_after, idempotency, placeholders};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
     driver::{Database, TransactionEnd, Tx},
-    row::{Value, values},
+    row::{Row, Value, values},
 };
 
 #[async_trait]
@@ -134,6 +135,89 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             })
             .await
     }
+
+    async fn list_failed_callbacks(&self, query: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError> {
+        let FailedCallbackQuery { project, state, product, created_after, limit } = query;
+        let (state, last_attempt) = failure_condition(state);
+        let mut values = values![project, first_id_after(created_after)].to_vec();
+        let mut of_product = "";
+        if let Some(product) = product {
+            values.push(product.as_str().into());
+            of_product = "and c.product = $3";
+        }
+        values.push(i64::from(limit).into());
+        let select = format!(
+            "select c.check_id, c.product, c.url, c.body is null, c.due_at, c.resends,
+                    a.attempt, a.ended_at, a.status, a.failure
+               from callbacks c left join callback_attempts a
+                 on a.check_id = c.check_id {} and a.attempt = c.failed_attempts + {last_attempt}
+              where c.project_id = $1 and c.check_id >= $2 and {state} {of_product}
+              order by c.check_id desc limit ${}",
+            D::same_bucket("a", "c"),
+            values.len()
+        );
+        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }));
+        rows.await?.into_iter().map(failed_callback_from_row).collect()
+    }
+
+    async fn resend_progress(
+        &self,
+        project: ProjectId,
+        checks: RangeInclusive<CheckId>,
+        since: Timestamp,
+    ) -> Result<ResendProgress, StoreError> {
+        let (first, last) = checks.into_inner();
+        let select = format!(
+            "select c.state, count(*)
+               from callbacks c left join callback_attempts a
+                 on a.check_id = c.check_id {}
+                and a.attempt = c.failed_attempts + (case c.state when 'delivered' then 1 else 0 end)
+              where c.project_id = $1 and c.resends > 0 and c.check_id >= $2 and c.check_id <= $3
+                and (c.state = 'waiting' or a.ended_at >= $4)
+              group by c.state",
+            D::same_bucket("a", "c")
+        );
+        let values = values![project, first, last, since].to_vec();
+        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }));
+        let mut progress = ResendProgress::default();
+        for row in rows.await? {
+            let mut row = row.reader("callbacks");
+            let (state, count) = (row.text("state")?, row.int("count")?.unsigned_abs());
+            match state.as_str() {
+                "delivered" => progress.delivered = count,
+                "waiting" => progress.waiting = count,
+                "given_up" => progress.given_up = count,
+                _ => return Err(row.corrupt("state", "not a state")),
+            }
+        }
+        Ok(progress)
+    }
+}
+
+/// The condition on the state of callbacks `c`, and the distance of their last attempt from `failed_attempts`, which does
+/// not count a successful one. The states are constants, so that the planner can use the partial index.
+fn failure_condition(state: FailureState) -> (&'static str, i64) {
+    match state {
+        FailureState::GivenUp => ("c.state = 'given_up'", 0),
+        FailureState::Retrying => ("c.failed_attempts > 0 and c.state = 'waiting'", 0),
+        FailureState::Recovered => ("c.failed_attempts > 0 and c.state = 'delivered'", 1),
+    }
+}
+
+fn failed_callback_from_row(row: Row) -> Result<FailedCallback, StoreError> {
+    let mut row = row.reader("callbacks");
+    let (check, product) = (CheckId(row.uuid("check_id")?), row.parsed("product")?);
+    let (url, is_erased) = (Sealed(row.bytes("url")?), row.boolean("body")?);
+    let (due_at, resends) = (row.instant_or_null("due_at")?, row.count("resends")?);
+    let (number, ended_at) = (row.int_or_null("attempt")?, row.instant_or_null("ended_at")?);
+    let (status, failure) = (row.int_or_null("status")?, row.text_or_null("failure")?);
+    let last_attempt = number.zip(ended_at).map(|(number, ended_at)| LastAttempt {
+        number: u32::try_from(number).unwrap_or(u32::MAX),
+        ended_at,
+        status: status.and_then(|status| u16::try_from(status).ok()),
+        failure,
+    });
+    Ok(FailedCallback { check, product, url, is_erased, due_at, resends, last_attempt })
 }
 
 const IDS_PER_STATEMENT: usize = 500;

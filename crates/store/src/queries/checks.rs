@@ -25,7 +25,7 @@ use ringtrue_engine::{
 };
 use uuid::Uuid;
 
-use super::{SqlStore, check_list::CheckList, usage};
+use super::{SqlStore, check_list::CheckList, first_id_after, usage};
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_from_row},
     driver::{Database, TransactionEnd, Tx},
@@ -85,6 +85,23 @@ impl<D: Database> CheckStore for SqlStore<D> {
             Some(check) if check.project == project => TenantLookup::Found(check),
             Some(_) => TenantLookup::OtherTenant,
         })
+    }
+
+    async fn find_checks_by_number(
+        &self,
+        project: ProjectId,
+        number: NumberHash,
+        created_after: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
+        let select = concat!(
+            "select ",
+            check_columns!(),
+            " from checks where number_hash = $1 and project_id = $2 and id >= $3 order by id desc limit $4"
+        );
+        let values = values![number, project, first_id_after(created_after), i64::from(limit)].to_vec();
+        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.run(select, &values).await })).await?;
+        rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
     async fn check_history(

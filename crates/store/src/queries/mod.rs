@@ -27,15 +27,18 @@ pub(crate) mod usage;
 mod verifications;
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
+use uuid::Uuid;
 
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx},
     row::{Row, Value, values},
+    time_span::Span,
 };
 
 /// Implements the store ports over a database.
@@ -149,6 +152,11 @@ impl PagedQuery {
             Ok(Page { items, request: page, total_items: total.unsigned_abs() })
         })
     }
+}
+
+/// The smallest id of a check that was created after this time.
+fn first_id_after(created_after: Option<Timestamp>) -> Uuid {
+    created_after.map_or(Uuid::nil(), |after| Span::since(after.as_millisecond().saturating_add(1)).first_id())
 }
 
 /// Placeholders of consecutive parameters: `$3, $4, $5`.

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    lifecycle::CheckId,
     page::{Page, PageRequest},
     tenancy::ProjectId,
 };
@@ -18,11 +19,11 @@ use crate::{
 
 macro_rules! columns {
     () => {
-        "id, project_id, at, request_id, method, route, status, error_code, detail, client_id, authenticated, \
-         micros, query, body, skipped"
+        "id, project_id, at, request_id, method, route, check_id, status, error_code, detail, client_id, \
+         authenticated, micros, query, body, skipped"
     };
 }
-const COLUMN_COUNT: usize = 15;
+const COLUMN_COUNT: usize = 16;
 /// Both databases limit the parameters of a statement.
 const ROWS_PER_STATEMENT: usize = 1_000;
 
@@ -71,6 +72,12 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
         if let Some(id) = &filter.request_id {
             add_condition("request_id", "=", id.as_str().into());
         }
+        if let Some(route) = &filter.route {
+            add_condition("route", "=", route.as_str().into());
+        }
+        if let Some(client) = &filter.client {
+            add_condition("client_id", "=", client.as_str().into());
+        }
         let from = format!("requests where {condition}").into();
         self.read_page(PagedQuery { columns: columns!(), from, values, order: "id desc", page }, request_from_row).await
     }
@@ -115,6 +122,7 @@ fn to_columns(request: &RequestLogEntry) -> [Value; COLUMN_COUNT] {
         request.request_id.as_str().into(),
         request.method.as_str().into(),
         request.route.as_str().into(),
+        request.check.into(),
         i64::from(request.status).into(),
         rejection.map(|rejection| rejection.error_code.as_str()).into(),
         rejection.map(|rejection| rejection.detail.as_str()).into(),
@@ -132,6 +140,7 @@ fn request_from_row(row: Row) -> Result<RequestLogEntry, StoreError> {
     let (id, project) = (row.uuid("id")?, ProjectId(row.uuid("project_id")?));
     let (at, request_id) = (row.instant("at")?, row.text("request_id")?);
     let (method, route) = (row.text("method")?, row.text("route")?);
+    let check = row.uuid_or_null("check_id")?.map(CheckId);
     let status = row.int("status")?;
     let status = u16::try_from(status).map_err(|problem| row.corrupt("status", problem))?;
     let rejection = match (row.text_or_null("error_code")?, row.text_or_null("detail")?) {
@@ -149,6 +158,7 @@ fn request_from_row(row: Row) -> Result<RequestLogEntry, StoreError> {
         request_id,
         method,
         route,
+        check,
         status,
         rejection,
         client,

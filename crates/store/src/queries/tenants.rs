@@ -10,8 +10,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     ControlPlaneVersion, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
-    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, StoreError, TenantLookup, UpdateProjectOutcome,
-    WorkspaceStore,
+    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, RotateCredentialOutcome, StoreError, TenantLookup,
+    UpdateProjectOutcome, WorkspaceStore,
 };
 
 use super::{
@@ -431,8 +431,6 @@ impl<D: Database> CredentialStore for SqlStore<D> {
                     TenantLookup::OtherTenant => return Ok(TransactionEnd::Rollback(TenantLookup::OtherTenant)),
                     TenantLookup::NotFound => return Ok(TransactionEnd::Rollback(TenantLookup::NotFound)),
                 };
-                // `last_used_at` does not make the expected state stale.
-                let without_use = |credential: Credential| Credential { last_used_at: None, ..credential };
                 if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
                     return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::Stale)));
                 }
@@ -443,6 +441,39 @@ impl<D: Database> CredentialStore for SqlStore<D> {
                 .await?;
                 insert_audit_event(tx, &event).await?;
                 Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
+            })
+        })
+        .await
+    }
+
+    async fn rotate_credential(
+        &self,
+        old: &Credential,
+        new: &Credential,
+        retires_at: Timestamp,
+        audit: &AuditEvent,
+        limits: CredentialLimits,
+    ) -> Result<RotateCredentialOutcome, StoreError> {
+        let (old, new, event) = (old.clone(), new.clone(), audit.clone());
+        self.change_control_plane(move |tx, version| {
+            Box::pin(async move {
+                let row = tx.first(FIND_CREDENTIAL_SQL, values![old.client_id.as_str()]).await?;
+                let current = row.map(row_mapping::credential_from_row).transpose()?;
+                if current.is_none_or(|current| without_use(current) != without_use(old.clone())) {
+                    return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::Stale));
+                }
+                if count_live(tx, new.owner, new.created_at).await? >= i64::from(limits.max_live) {
+                    return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::LimitReached));
+                }
+                insert_credential(tx, &new, version).await?;
+                tx.run(
+                    "update credentials set retires_at = $1, changed = $2 where client_id = $3",
+                    values![retires_at, version.0, old.client_id.as_str()],
+                )
+                .await?;
+                delete_oldest_dead(tx, new.owner, new.created_at, limits.max_dead).await?;
+                insert_audit_event(tx, &event).await?;
+                Ok(TransactionEnd::Commit(RotateCredentialOutcome::Rotated))
             })
         })
         .await
@@ -473,6 +504,11 @@ impl<D: Database> CredentialStore for SqlStore<D> {
     }
 }
 
+/// `last_used_at` does not make an expected state stale.
+fn without_use(credential: Credential) -> Credential {
+    Credential { last_used_at: None, ..credential }
+}
+
 /// Keeps transactions short.
 const USES_PER_TRANSACTION: usize = 200;
 
@@ -492,8 +528,9 @@ async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> 
     let (condition, mut values) = not_deleted_condition(owner);
     values.push(now.into());
     let sql = format!(
-        "select count(*) from credentials where {condition} and (expires_at is null or expires_at > ${})",
-        values.len()
+        "select count(*) from credentials
+          where {condition} and (expires_at is null or expires_at > ${now}) and (retires_at is null or retires_at > ${now})",
+        now = values.len()
     );
     tx.number(sql, &values).await
 }
@@ -512,8 +549,8 @@ async fn delete_oldest_dead(
     tx.run(
         "delete from credentials where client_id in
            (select client_id from credentials
-             where workspace_id = $1 and coalesce(deleted_at, expires_at) <= $2
-             order by coalesce(deleted_at, expires_at) desc, client_id desc limit 1000 offset $3)",
+             where workspace_id = $1 and coalesce(deleted_at, retires_at, expires_at) <= $2
+             order by coalesce(deleted_at, retires_at, expires_at) desc, client_id desc limit 1000 offset $3)",
         values![owner.workspace(), now.as_millisecond().saturating_sub(TOMBSTONE_RETENTION_MILLIS), i64::from(kept),],
     )
     .await?;
@@ -545,7 +582,7 @@ async fn insert_credential(
         concat!(
             "insert into credentials (",
             credential_columns!(),
-            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
         ),
         values![
             credential.client_id.as_str(),
@@ -554,8 +591,11 @@ async fn insert_credential(
             credential.secret_digest.0,
             scopes,
             scopes_added,
+            credential.label.as_ref().map(Name::as_str),
             credential.created_at,
+            credential.created_by.as_ref().map(row_mapping::creator_column),
             credential.expires_at,
+            credential.retires_at,
             credential.deleted_at,
             credential.last_used_at,
             version.0,

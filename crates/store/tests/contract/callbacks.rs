@@ -8,8 +8,9 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, ConcludeOutcome, LeasedCallback,
-    MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, Store, TenantLookup,
+    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, ConcludeOutcome, FailedCallback,
+    FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
+    ResendProgress, Store, TenantLookup,
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample};
@@ -282,4 +283,85 @@ pub async fn resends_and_logged_attempts_are_limited(fixture: &StoreFixture) {
     let events = store.list_audit_events(workspace.id, sample::ANY, sample::first_100()).await.unwrap().items;
     let resends = events.iter().filter(|event| event.action == Action::CallbackResent).count();
     assert_eq!(resends, MAX_RESENDS as usize);
+}
+
+pub async fn failed_callbacks_are_listed_by_state(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let workspace = sample::stored_workspace(store).await;
+    let (project, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    let concluded = async |project| check_sample::concluded(store, project, sample::now()).await.id;
+    let settle = async |check, attempt, outcome| {
+        assert!(store.settle_attempt(settlement(check, attempt, outcome)).await.unwrap());
+    };
+    let retry = AttemptOutcome::RetryAt(sample::later(10));
+    let (given_up, retrying, recovered) =
+        (concluded(project).await, concluded(project).await, concluded(project).await);
+    let (delivered, waiting, others) = (concluded(project).await, concluded(project).await, concluded(other).await);
+    for check in [given_up, retrying, recovered, others] {
+        settle(check, 1, retry).await;
+    }
+    settle(given_up, 2, AttemptOutcome::GivenUp).await;
+    settle(recovered, 2, AttemptOutcome::Delivered).await;
+    settle(delivered, 1, AttemptOutcome::Delivered).await;
+
+    let query = |state| FailedCallbackQuery { project, state, product: None, created_after: None, limit: 9 };
+    let list = async |query| store.list_failed_callbacks(query).await.unwrap();
+    let attempt = |number: u32, status, failure: Option<&str>| LastAttempt {
+        number,
+        ended_at: sample::later(i64::from(number) + 1),
+        status,
+        failure: failure.map(str::to_owned),
+    };
+    let expected = |check, due_at, last_attempt| FailedCallback {
+        check,
+        product: Product::ReverseSms,
+        url: Sealed(b"sealed url".to_vec()),
+        is_erased: false,
+        due_at,
+        resends: 0,
+        last_attempt: Some(last_attempt),
+    };
+    assert_eq!(list(query(FailureState::GivenUp)).await, [expected(given_up, None, attempt(2, Some(503), None))]);
+    let waits = expected(retrying, Some(sample::later(10)), attempt(1, None, Some("timeout")));
+    assert_eq!(list(query(FailureState::Retrying)).await, [waits]);
+    assert_eq!(list(query(FailureState::Recovered)).await, [expected(recovered, None, attempt(2, Some(503), None))]);
+
+    let given_up_query = query(FailureState::GivenUp);
+    for (query, count) in [
+        (FailedCallbackQuery { product: Some(Product::ReverseSms), ..given_up_query }, 1),
+        (FailedCallbackQuery { product: Some(Product::Discovery), ..given_up_query }, 0),
+        (FailedCallbackQuery { created_after: Some(sample::now()), ..given_up_query }, 0),
+        (FailedCallbackQuery { project: ProjectId(sample::uuid()), ..given_up_query }, 0),
+    ] {
+        assert_eq!(list(query).await.len(), count, "{query:?}");
+    }
+
+    // A callback that was given up before its first attempt is listed, too.
+    assert_eq!(store.give_up_overdue_callbacks(sample::later(1), 9).await.unwrap(), 1);
+    let listed = list(given_up_query).await;
+    let (newest, oldest) = (waiting.max(given_up), waiting.min(given_up));
+    assert_eq!(listed.iter().map(|callback| callback.check).collect::<Vec<_>>(), [newest, oldest]);
+    assert!(listed.iter().any(|callback| callback.check == waiting && callback.last_attempt.is_none()));
+    assert_eq!(list(FailedCallbackQuery { limit: 1, ..given_up_query }).await[0].check, newest);
+
+    // A resend is counted until its result, and by its result after it.
+    let progress = async |since: i64| {
+        let checks = oldest..=newest;
+        store.resend_progress(project, checks, sample::later(since)).await.unwrap()
+    };
+    assert_eq!(progress(0).await, ResendProgress::default());
+    for check in [given_up, waiting] {
+        let audit = sample::event(workspace.id, Action::CallbackResent);
+        let resent = store.resend_callback(project, check, sample::later(100), &audit, None).await.unwrap();
+        assert_eq!(resent, TenantLookup::Found(ResendOutcome::Queued));
+    }
+    assert_eq!(progress(0).await, ResendProgress { waiting: 2, ..ResendProgress::default() });
+    settle(waiting, 1, AttemptOutcome::Delivered).await;
+    settle(given_up, 3, AttemptOutcome::GivenUp).await;
+    assert_eq!(progress(0).await, ResendProgress { delivered: 1, given_up: 1, waiting: 0 });
+    assert_eq!(progress(3).await, ResendProgress { given_up: 1, ..ResendProgress::default() });
+    assert_eq!(progress(99).await, ResendProgress::default());
+    assert_eq!(list(given_up_query).await[0].resends, 1);
+    fixture.database.execute("update callbacks set body = null where state <> 'waiting'").await;
+    assert!(list(given_up_query).await[0].is_erased);
 }

@@ -293,3 +293,25 @@ pub async fn overdue_checks_are_listed_oldest_first(fixture: &StoreFixture) {
     assert_eq!(of_mine, [any(first), any(third)]);
     assert_eq!(store.overdue_checks_of_project(mine, Product::Discovery, expired(fourth), 9).await.unwrap(), []);
 }
+
+pub async fn checks_of_a_number_are_found(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (project, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    let first = check_sample::store_check(store, project).await;
+    let number = first.claimed.unwrap().hash;
+    let second = Check { claimed: first.claimed, ..check_sample::check(project, sample::later(1)) };
+    let elsewhere = Check { claimed: first.claimed, ..check_sample::check(other, sample::now()) };
+    for check in [&second, &elsewhere] {
+        store.create_check(check_sample::new(check.clone())).await.unwrap();
+    }
+    check_sample::store_check(store, project).await;
+    let find = async |project, after, limit| {
+        let found = store.find_checks_by_number(project, number, after, limit).await.unwrap();
+        found.into_iter().map(|check| check.id).collect::<Vec<_>>()
+    };
+    assert_eq!(find(project, None, 9).await, [second.id, first.id]);
+    assert_eq!(find(project, None, 1).await, [second.id]);
+    assert_eq!(find(project, Some(first.created_at), 9).await, [second.id]);
+    assert_eq!(find(other, None, 9).await, [elsewhere.id]);
+    assert_eq!(find(ProjectId(sample::uuid()), None, 9).await, []);
+}

@@ -4,7 +4,8 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, ProjectId},
 };
 use ringtrue_engine::ports::{
-    ControlPlaneVersion, CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, StoreError, TenantLookup,
+    ControlPlaneVersion, CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, RotateCredentialOutcome,
+    StoreError, TenantLookup,
 };
 
 use crate::{fixture::StoreFixture, sample};
@@ -222,4 +223,41 @@ pub async fn stale_credential_is_not_deleted(fixture: &StoreFixture) {
         let deleted = store.delete_credential(read.owner, &read.client_id, Some(expected), sample::now(), &event).await;
         assert_eq!(deleted.unwrap(), TenantLookup::Found(outcome));
     }
+}
+
+pub async fn replaced_credential_retires(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let acme = sample::stored_workspace(store).await;
+    let (_, old) = sample::stored_project(store, acme.id, "Shop").await;
+    let version = store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().version;
+    store.record_credential_uses(&[(old.client_id.clone(), sample::later(60))]).await.unwrap();
+    let event = || sample::event(acme.id, Action::CredentialCreated);
+    let rotate = async |old: &Credential, limits| {
+        let new = Credential { created_by: None, label: None, ..sample::credential(old.owner) };
+        let outcome = store.rotate_credential(old, &new, sample::later(100), &event(), limits).await.unwrap();
+        (new, outcome)
+    };
+    let stale = Credential { created_at: sample::later(1), ..old.clone() };
+    assert_eq!(rotate(&stale, sample::LIMITS).await.1, RotateCredentialOutcome::Stale);
+    let full = CredentialLimits { max_live: 1, ..sample::LIMITS };
+    assert_eq!(rotate(&old, full).await.1, RotateCredentialOutcome::LimitReached);
+    let unchanged = store.changes_since(version, sample::now()).await.unwrap();
+    assert_eq!((unchanged.version, unchanged.credentials), (version, vec![]));
+
+    let (new, outcome) = rotate(&old, sample::LIMITS).await;
+    assert_eq!(outcome, RotateCredentialOutcome::Rotated);
+    let retiring =
+        Credential { retires_at: Some(sample::later(100)), last_used_at: Some(sample::later(60)), ..old.clone() };
+    assert_eq!(store.find_credential(old.owner, &new.client_id).await.unwrap(), TenantLookup::Found(new.clone()));
+    assert_eq!(store.find_credential(old.owner, &old.client_id).await.unwrap(), TenantLookup::Found(retiring));
+    let changed = store.changes_since(version, sample::now()).await.unwrap().credentials;
+    assert_eq!(changed.len(), 2, "other nodes learn of both");
+    // Read before the first rotation.
+    assert_eq!(rotate(&old, sample::LIMITS).await.1, RotateCredentialOutcome::Stale);
+
+    // After its end it does not count as live.
+    let later = Credential { created_at: sample::later(100), ..sample::credential(old.owner) };
+    let limits = CredentialLimits { max_live: 2, ..sample::LIMITS };
+    let created = store.create_credential(&later, &event(), None, limits).await.unwrap();
+    assert_eq!(created, CreateCredentialOutcome::Created);
 }

@@ -147,6 +147,7 @@ contract! {
         live_credentials_per_owner_are_limited,
         only_newest_dead_credentials_are_kept,
         stale_credential_is_not_deleted,
+        replaced_credential_retires,
         credentials_are_listed_newest_first_by_owner,
         credential_of_a_missing_project_is_rejected,
         client_id_is_unique;
@@ -230,6 +231,7 @@ contract! {
         check_is_concluded_once,
         conclusions_round_trip,
         checks_awaiting_a_number_become_pending,
+        checks_of_a_number_are_found,
         check_history_is_stored,
         overdue_checks_are_listed_oldest_first;
     verifications:
@@ -283,6 +285,7 @@ contract! {
         resends_and_logged_attempts_are_limited,
         concurrent_settlements_are_stored,
         overdue_callbacks_are_given_up,
+        failed_callbacks_are_listed_by_state,
         lease_is_released;
     privacy:
         number_is_erased,

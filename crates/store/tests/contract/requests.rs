@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_domain::{page::PageRequest, tenancy::ProjectId};
+use ringtrue_domain::{lifecycle::CheckId, page::PageRequest, tenancy::ProjectId};
 use ringtrue_engine::ports::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass, Store};
 
 use crate::{fixture::StoreFixture, sample};
@@ -13,6 +13,7 @@ pub fn record(project: ProjectId, status: u16, request_id: &str) -> RequestLogEn
         request_id: request_id.to_owned(),
         method: "POST".to_owned(),
         route: "/v1/number-verification/reverse-sms-checks".to_owned(),
+        check: (status == 201).then(|| CheckId(sample::uuid())),
         status,
         rejection: (status >= 400).then_some(rejection),
         client: "prj_shop".parse().unwrap(),
@@ -64,7 +65,13 @@ pub async fn requests_are_filtered_by_response(fixture: &StoreFixture) {
     let class = |class| RequestLogFilter { class: Some(class), ..RequestLogFilter::default() };
     let code = |code: &str| RequestLogFilter { error_code: Some(code.to_owned()), ..RequestLogFilter::default() };
     let named = |id: &str| RequestLogFilter { request_id: Some(id.to_owned()), ..RequestLogFilter::default() };
+    let of_client = |id: &str| RequestLogFilter { client: Some(id.parse().unwrap()), ..RequestLogFilter::default() };
+    let of_route = |route: &str| RequestLogFilter { route: Some(route.to_owned()), ..RequestLogFilter::default() };
     for (filter, found) in [
+        (of_client("prj_shop"), vec!["c", "b", "a", "a"]),
+        (of_client("prj_other"), vec![]),
+        (of_route("/v1/number-verification/reverse-sms-checks"), vec!["c", "b", "a", "a"]),
+        (of_route("/v1/%"), vec![]),
         (RequestLogFilter::default(), vec!["c", "b", "a", "a"]),
         (class(StatusClass::Success), vec!["a"]),
         (class(StatusClass::ClientError), vec!["b", "a"]),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    account::AccountId,
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
     key_schedule::KeySchedule,
@@ -118,8 +119,11 @@ pub fn credential(owner: CredentialOwner) -> Credential {
             CredentialOwner::Workspace(_) => vec![Scope::Management],
             CredentialOwner::Project(..) => vec![Scope::Product(Product::ReverseSms), Scope::Product(Product::SimSwap)],
         },
+        label: Some("Web shop".parse().unwrap()),
         created_at: now(),
+        created_by: Some(Actor::Account(AccountId(uuid()))),
         expires_at: Some(later(3600)),
+        retires_at: None,
         deleted_at: None,
         last_used_at: None,
     }

@@ -8,13 +8,15 @@ use ringtrue_callback_signature::{
 use ringtrue_domain::{
     callback::{RetryDecision, retry_after_failure},
     lifecycle::Sealed,
+    product::Product,
+    tenancy::Mode,
     web_url::CallbackUrl,
 };
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ATTEMPT_TIMEOUT, AttemptResult, Courier, Job, SLOW_ATTEMPT_THRESHOLD, add, scheduler::SlotGrant};
 use crate::{
-    callback::{Exchange, ReceivedResponse, SentRequest, sealing},
+    callback::{Exchange, ReceivedResponse, SentRequest, TestCallbackResult, sealing},
     keys::KeyRing,
     ports::{
         AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback, OutboundRequest, OutboundResponse, StoreError,
@@ -59,11 +61,9 @@ impl Courier {
             tracing::error!("no active callback signing key");
             return;
         };
-        let Some(request) =
-            self.build_signed_request(&callback, url, body, signer, signature::format_date(started_at)).await
-        else {
-            return;
-        };
+        let (product, attempt) = (callback.product, attempt_in_series(&callback));
+        let date = signature::format_date(started_at);
+        let Some(request) = self.build_signed_request(product, attempt, url, body, signer, date).await else { return };
         let sent = redacted_request(&request);
         let started = Instant::now();
         let response = self.post(request, slot).await;
@@ -90,16 +90,33 @@ impl Courier {
         self.settle(&callback, is_delivered, log).await;
     }
 
+    /// Sends a callback once, without the queue and its log. `None`: there is no signing key.
+    pub(in crate::callback) async fn send_once(
+        &self,
+        mode: Mode,
+        product: Product,
+        url: CallbackUrl,
+        body: Vec<u8>,
+    ) -> Option<TestCallbackResult> {
+        let (keys, now) = (self.0.dependencies.keys.key_ring(), self.now());
+        let (signer, date) = (keys.callback_signer(mode, now)?, signature::format_date(now));
+        let request = self.build_signed_request(product, NonZeroU32::MIN, url, body, signer, date).await?;
+        let started = Instant::now();
+        let response = timeout(ATTEMPT_TIMEOUT, self.0.dependencies.transport.post(request)).await;
+        let response = response.unwrap_or(Err(TransportError::Timeout)).map(|response| response.status);
+        Some(TestCallbackResult { response, elapsed: started.elapsed() })
+    }
+
     async fn build_signed_request(
         &self,
-        callback: &LeasedCallback,
+        product: Product,
+        attempt: NonZeroU32,
         url: CallbackUrl,
         body: Vec<u8>,
         signer: CallbackSigner,
         date: String,
     ) -> Option<OutboundRequest> {
-        let source = callback.product.as_str();
-        let attempt = attempt_in_series(callback);
+        let source = product.as_str();
         let sign = move || {
             let digest = signature::digest_header(&body);
             let covered = CoveredComponents {

@@ -1,5 +1,7 @@
 //! Callback queue: leases, attempts, retries.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -97,6 +99,57 @@ pub enum CallbackState {
     GivenUp,
 }
 
+/// Where a callback stands that failed or was resent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureState {
+    GivenUp,
+    /// Waiting for another attempt.
+    Retrying,
+    /// Delivered after a failed attempt or a resend.
+    Recovered,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedCallbackQuery {
+    pub project: ProjectId,
+    pub state: FailureState,
+    pub product: Option<Product>,
+    /// Exclusive lower bound of the creation time of the checks.
+    pub created_after: Option<Timestamp>,
+    pub limit: u32,
+}
+
+/// A callback that failed or was resent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedCallback {
+    pub check: CheckId,
+    pub product: Product,
+    /// Empty after erasure.
+    pub url: Sealed,
+    pub is_erased: bool,
+    /// `None` unless it waits for its next attempt.
+    pub due_at: Option<Timestamp>,
+    pub resends: u32,
+    /// `None`: not attempted.
+    pub last_attempt: Option<LastAttempt>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAttempt {
+    pub number: u32,
+    pub ended_at: Timestamp,
+    pub status: Option<u16>,
+    pub failure: Option<String>,
+}
+
+/// Resent callbacks by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResendProgress {
+    pub delivered: u64,
+    pub waiting: u64,
+    pub given_up: u64,
+}
+
 #[async_trait]
 pub trait CallbackStore: Send + Sync {
     /// Leases callbacks that are due at `now`, longest due first, except those of the projects in `skip`. A callback is
@@ -138,4 +191,16 @@ pub trait CallbackStore: Send + Sync {
         project: ProjectId,
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError>;
+
+    /// Callbacks of a project that failed or were resent, newest checks first.
+    async fn list_failed_callbacks(&self, query: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError>;
+
+    /// Counts the resent callbacks of a range of checks: those that wait, and those that were settled at `since` or
+    /// later.
+    async fn resend_progress(
+        &self,
+        project: ProjectId,
+        checks: RangeInclusive<CheckId>,
+        since: Timestamp,
+    ) -> Result<ResendProgress, StoreError>;
 }

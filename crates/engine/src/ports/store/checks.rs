@@ -147,6 +147,15 @@ pub trait CheckStore: Send + Sync {
     /// Finds the check of the first code with an open check, otherwise of the first known code.
     async fn find_check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
 
+    /// The newest checks of a project and number, of all products.
+    async fn find_checks_by_number(
+        &self,
+        project: ProjectId,
+        number: NumberHash,
+        created_after: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<AnyCheck>, StoreError>;
+
     /// Concludes a check if it is still open: queues its callback, updates its usage count and deletes its redirect
     /// session, in one transaction.
     async fn conclude(

@@ -33,8 +33,9 @@ pub use activity::{
     UsageFilter, UsageGrouping, UsageRow, UsageStore, WaitingCallbacks,
 };
 pub use callbacks::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, LeasedCallback,
-    MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
+    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback,
+    FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
+    ResendProgress,
 };
 pub use checks::{
     BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState, CreateCheckOutcome,
@@ -58,7 +59,7 @@ pub use sms_parts::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits, SmsPartSt
 pub use tenants::{
     ClaimOutcome, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
     DeleteCredentialOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, ProjectStore,
-    UpdateProjectOutcome, WorkspaceStore,
+    RotateCredentialOutcome, UpdateProjectOutcome, WorkspaceStore,
 };
 pub use verifications::{
     Advance, AdvanceOutcome, AdvanceTo, EndedStep, NewVerification, VerificationRecord, VerificationStore,

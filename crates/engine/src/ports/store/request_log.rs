@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    lifecycle::CheckId,
     page::{Page, PageRequest},
     tenancy::{ClientId, ProjectId},
 };
@@ -24,6 +25,8 @@ pub struct RequestLogEntry {
     pub method: String,
     /// Path template, never the path.
     pub route: String,
+    /// The check or verification that the request created or named.
+    pub check: Option<CheckId>,
     pub status: u16,
     pub rejection: Option<Rejection>,
     /// The client that the request names.
@@ -82,6 +85,9 @@ pub struct RequestLogFilter {
     pub class: Option<StatusClass>,
     pub error_code: Option<String>,
     pub request_id: Option<String>,
+    /// Path template.
+    pub route: Option<String>,
+    pub client: Option<ClientId>,
 }
 
 #[async_trait]

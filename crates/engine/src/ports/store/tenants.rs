@@ -74,6 +74,15 @@ pub enum DeleteCredentialOutcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotateCredentialOutcome {
+    Rotated,
+    /// The credential has changed since it was read, or does not exist any more.
+    Stale,
+    /// The owner has reached its maximum number of active credentials.
+    LimitReached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateProjectOutcome {
     Updated,
     NameTaken,
@@ -151,6 +160,17 @@ pub trait CredentialStore: Send + Sync {
         at: Timestamp,
         audit: &AuditEvent,
     ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError>;
+
+    /// Creates a credential that replaces another one, which stays valid until `retires_at`. Writes nothing if the old
+    /// one has changed.
+    async fn rotate_credential(
+        &self,
+        old: &Credential,
+        new: &Credential,
+        retires_at: Timestamp,
+        audit: &AuditEvent,
+        limits: CredentialLimits,
+    ) -> Result<RotateCredentialOutcome, StoreError>;
 
     /// Records the last use of credentials, without a new control plane version.
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;

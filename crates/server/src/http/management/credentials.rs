@@ -63,7 +63,7 @@ impl From<&Credential> for CredentialBody {
             client_id: credential.client_id.to_string(),
             scopes: credential.scopes.iter().map(|scope| scope.as_str()).collect(),
             created_at: timestamp::format(credential.created_at),
-            expires_at: credential.expires_at.map(timestamp::format),
+            expires_at: credential.valid_until().map(timestamp::format),
             last_used_at: credential.last_used_at.map(timestamp::format),
         }
     }
@@ -142,5 +142,5 @@ fn parse_new_credential(document: &[u8]) -> Result<NewCredential, JsonError> {
     })?;
     let expires_at = body.take("expires_at", as_timestamp)?;
     body.finish()?;
-    Ok(NewCredential { scopes, expires_at })
+    Ok(NewCredential { scopes, expires_at, label: None })
 }

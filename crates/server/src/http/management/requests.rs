@@ -97,6 +97,7 @@ async fn list(
         class,
         error_code: parse_filter(&query, "error_code")?,
         request_id: parse_filter(&query, "request_id")?,
+        ..RequestLogFilter::default()
     };
     let page = query.page_request()?;
     let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;

@@ -1,7 +1,10 @@
 use ringtrue_domain::{account::Role, network::NetworkDirectory};
 use serde_json::{Value, json};
 
-use super::{browser::Browser, pages::assert_well_formed};
+use super::{
+    browser::{Browser, location},
+    pages::assert_well_formed,
+};
 use crate::{allowed_networks::configure, client::Request, networks::world_with, world::World};
 
 const TWO: &str = r#"
@@ -42,7 +45,8 @@ async fn networks_are_allowed_by_product() {
 
     let checked_boxes =
         [("23415.sim_swap", "on"), ("23410.reverse_sms", "on"), ("23415.discovery", "on"), ("x.y", "on")];
-    let saved = browser.submit(&page, &page, &checked_boxes).await.assert(200).text();
+    let saved = browser.submit(&page, &page, &checked_boxes).await;
+    let saved = browser.get(location(&saved)).await.assert(200).text();
     assert!(saved.contains("Saved.") && saved.matches(" checked").count() == 3, "{saved}");
     let expected = json!([
         {"network_id": "23415", "products": ["sim_swap", "discovery"]},
@@ -51,10 +55,10 @@ async fn networks_are_allowed_by_product() {
     assert_eq!(allowed(&world, &project.path).await, expected);
 
     let every = json!(["reverse_sms", "secure_sna", "discovery", "sim_swap"]);
-    browser.submit(&page, &page, &[("choice", "all")]).await.assert(200);
+    browser.submit(&page, &page, &[("choice", "all")]).await.assert(303);
     let all = json!([{"network_id": "*", "products": every}]);
     assert_eq!(allowed(&world, &project.path).await, all);
-    browser.submit(&page, &page, &[("choice", "none")]).await.assert(200);
+    browser.submit(&page, &page, &[("choice", "none")]).await.assert(303);
     assert_eq!(allowed(&world, &project.path).await, json!([]));
 
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
@@ -83,11 +87,11 @@ async fn unknown_network_stays_until_removed() {
     );
     assert!(text.contains("This project is a sandbox"), "{text}");
 
-    browser.submit(&page, &page, &[("310004.sim_swap", "on"), ("*.discovery", "on")]).await.assert(200);
+    browser.submit(&page, &page, &[("310004.sim_swap", "on"), ("*.discovery", "on")]).await.assert(303);
     let expected =
         json!([{"network_id": "310004", "products": ["sim_swap"]}, {"network_id": "*", "products": ["discovery"]}]);
     assert_eq!(allowed(&world, &project.path).await, expected);
-    browser.submit(&page, &page, &[("23411.sim_swap", "on"), ("23410.sim_swap", "on")]).await.assert(200);
+    browser.submit(&page, &page, &[("23411.sim_swap", "on"), ("23410.sim_swap", "on")]).await.assert(303);
     let expected = json!([{"network_id": "23410", "products": ["sim_swap"]}]);
     assert_eq!(allowed(&world, &project.path).await, expected, "both ids belong to one network");
 }

@@ -242,6 +242,61 @@ async fn search_filters_or_marks_the_syntax_error() {
 }
 
 #[tokio::test]
+async fn filters_write_the_search_expression() {
+    let world = World::sqlite().await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let matched = backend.create(json!({"phone_number": EVEN, "reference_id": "=1+1"})).await;
+    backend.text(EVEN, &matched.receiver, &matched.body).await;
+    backend.expect_status(&matched.id, "COMPLETED").await;
+    let open = backend.create(json!({"phone_number": "+990123456702", "reference_id": "a,\"b\""})).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let checks = format!("{}/checks/reverse_sms", path_of(&world, &backend.project));
+    let page = viewer.get(&checks).await.assert(200);
+    assert_well_formed(&checks, &page);
+    let chip = |page: &str, title: &str| {
+        let links = page.split("<a class=\"chip\" href=\"").skip(1);
+        let link =
+            links.filter_map(|link| link.split_once('"')).find(|(_, rest)| rest.contains(&format!(">{title}</a>")));
+        let (path, rest) = link.unwrap_or_else(|| panic!("no {title}: {page}"));
+        (path.replace("&#38;", "&"), rest.starts_with(" aria-current"))
+    };
+    let (completed, is_on) = chip(&page.text(), "Completed");
+    assert!(!is_on);
+    let page = viewer.get(&completed).await.assert(200).text();
+    assert!(page.contains("value=\"status==COMPLETED\"") && page.contains("1 total"), "{page}");
+    let (all, is_on) = chip(&page, "Completed");
+    assert_eq!((all, is_on), (checks.clone(), true));
+    let (both, _) = chip(&page, "Accepted");
+    let page = viewer.get(&both).await.assert(200).text();
+    assert!(page.contains("status=in=(COMPLETED,ACCEPTED)") && page.contains("2 total"), "{page}");
+    let (no_match, _) = chip(&page, "No match");
+    assert!(viewer.get(&no_match).await.assert(200).text().contains("No matching checks."));
+    let (today, _) = chip(&page, "Today");
+    assert!(viewer.get(&today).await.assert(200).text().contains("2 total"));
+
+    let range = |from: &str, to: &str| format!("{checks}?search=status%3D%3DCOMPLETED&from={from}&to={to}");
+    for (from, to, found) in [("2026-01-01", "2026-01-01", true), ("2025-12-01", "2025-12-31", false), ("", "", true)] {
+        let redirect = viewer.get(&range(from, to)).await;
+        let page = viewer.get(location(&redirect)).await.assert(200);
+        assert_well_formed(&checks, &page);
+        assert_eq!(page.text().contains(&matched.id), found, "{from} {to}");
+        assert!(page.text().contains(&format!("type=\"date\" value=\"{to}\"")), "{}", page.text());
+    }
+
+    let file = viewer.get(&format!("{checks}/export.csv")).await.assert(200);
+    assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"reverse_sms-checks.csv\""));
+    let text = file.text();
+    let lines: Vec<_> = text.split("\r\n").collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[1].starts_with(&open.id) && lines[1].contains(",\"a,\"\"b\"\"\","), "{text}");
+    assert!(lines[2].starts_with(&format!("{},reverse_sms,COMPLETED,match,…00,'=1+1,", matched.id)), "{text}");
+    let file = viewer.get(&format!("{checks}/export.csv?search=status%3D%3DERROR")).await.assert(200).text();
+    assert_eq!(file.lines().count(), 1, "{file}");
+    viewer.get(&format!("{checks}/export.csv?search=x")).await.assert(400);
+}
+
+#[tokio::test]
 async fn hostile_text_is_escaped() {
     let world = World::sqlite().await;
     let backend = ReverseSmsClient::sandbox(&world).await;
@@ -273,7 +328,7 @@ async fn hostile_text_is_escaped() {
         }
         // Bidirectional control characters affect only their own table cell.
         let list = browser.get(&checks).await.text();
-        assert!(list.contains(&format!("<td class=\"long\">{shown}</td>")), "{list}");
+        assert!(list.contains(&format!(" title=\"{shown}\">{shown}</td>")), "{list}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod allowed_networks;
 pub mod browser;
+mod callbacks;
 mod checks;
 mod deployment;
 mod getting_started;
@@ -13,5 +14,6 @@ mod pages;
 mod projects;
 mod requests;
 mod roles;
+mod search;
 mod sign_in;
 mod signatures;

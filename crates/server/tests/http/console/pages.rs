@@ -99,7 +99,10 @@ async fn viewers_cannot_submit_changes() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
     let changes = console::routes();
-    let is_change = |route: &&Route| route.method == "POST" && route.path.contains("{workspace_id}");
+    // A search is a form, because phone numbers must not be in URLs, but changes nothing.
+    let is_change = |route: &&Route| {
+        route.method == "POST" && route.path.contains("{workspace_id}") && !route.path.ends_with("/search")
+    };
     for Route { path, .. } in changes.iter().filter(is_change) {
         let response = viewer.post(&fill_path(path, &world.acme.workspace_id), &token, &[]).await.assert(403);
         assert!(response.text().contains("does not permit this action"), "{path}");

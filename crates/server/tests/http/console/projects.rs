@@ -7,13 +7,33 @@ use super::{
     pages::assert_well_formed,
 };
 use crate::{
-    client::Request,
+    client::{HttpResponse, Request},
     on_both_stores,
     reverse_sms::{EVEN, ReverseSmsClient},
     world::World,
 };
 
-on_both_stores!(developers_create_and_change_projects, credentials_are_created_shown_once_and_deleted);
+on_both_stores!(
+    developers_create_and_change_projects,
+    credentials_are_created_shown_once_and_deleted,
+    credentials_are_rotated_with_an_overlap,
+);
+
+/// The id and secret of a new credential, on the page after its form. A reload does not show it again.
+async fn revealed(browser: &mut Browser, created: &HttpResponse) -> (String, String) {
+    let page = location(created).to_owned();
+    let shown = browser.get(&page).await.assert(200);
+    assert_well_formed(&page, &shown);
+    let after = |id: &str| {
+        let text = shown.text();
+        let rest = text.split(&format!("<code id=\"{id}\">")).nth(1).unwrap_or_else(|| panic!("{text}")).to_owned();
+        rest.split('<').next().unwrap().to_owned()
+    };
+    let (id, secret) = (after("new-client-id"), after("new-client-secret"));
+    let again = browser.get(&page).await.assert(200).text();
+    assert!(again.contains(&id) && !again.contains(&secret), "a secret is shown once");
+    (id, secret)
+}
 
 async fn developers_create_and_change_projects(world: World) {
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
@@ -22,9 +42,9 @@ async fn developers_create_and_change_projects(world: World) {
     assert_well_formed(&new, &browser.get(&new).await.assert(200));
     let blank = browser.submit(&new, &new, &[("name", " ")]).await.assert(400);
     assert!(blank.text().contains("must not be empty"), "{}", blank.text());
-    let created = browser.submit(&new, &new, &[("name", "Shop <1>")]).await.assert(200);
-    assert_well_formed(&new, &created);
-    assert!(created.text().contains("rts_") && created.text().contains("Shop &#60;1&#62;"), "{}", created.text());
+    let created = browser.submit(&new, &new, &[("name", "Shop <1>")]).await;
+    revealed(&mut browser, &created).await;
+    assert!(browser.get(location(&created)).await.text().contains("Shop &#60;1&#62;"));
     browser.submit(&new, &new, &[("name", "Shop <1>")]).await.assert(400);
 
     let listed = world.manage(Request::get(&format!("{}/projects", world.acme.path()))).await.json();
@@ -45,7 +65,9 @@ async fn developers_create_and_change_projects(world: World) {
         ("brand_colour", "#0B6E4F"),
     ];
     world.advance(SignedDuration::from_secs(1));
-    let saved = browser.submit(&settings, &settings, &fields).await.assert(200);
+    let saved = browser.submit(&settings, &settings, &fields).await;
+    let saved = browser.get(location(&saved)).await.assert(200);
+    assert_well_formed(&settings, &saved);
     assert!(saved.text().contains("Saved."), "{}", saved.text());
     let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.assert(200).json();
     assert_eq!((&project["name"], &project["products"]), (&json!("Store"), &json!(["reverse_sms"])));
@@ -88,18 +110,20 @@ async fn take_live_and_toggle(world: &World, browser: &mut Browser, settings: &s
     for (action, fields, status, now) in [
         (&mode, &[("mode", "live")][..], 400, ("sandbox", false)),
         (&mode, &[("mode", "alive"), ("confirm", "on")], 400, ("sandbox", false)),
-        (&mode, &[("mode", "live"), ("confirm", "on")], 200, ("live", false)),
+        (&mode, &[("mode", "live"), ("confirm", "on")], 303, ("live", false)),
         (&disabled, &[("disabled", "yes")], 400, ("live", false)),
         (&disabled, &[("disabled", "yes"), ("confirm", "store")], 400, ("live", false)),
-        (&disabled, &[("disabled", "yes"), ("confirm", "Store")], 200, ("live", true)),
-        (&disabled, &[("disabled", "no")], 200, ("live", false)),
+        (&disabled, &[("disabled", "yes"), ("confirm", "Store")], 303, ("live", true)),
+        (&disabled, &[("disabled", "no")], 303, ("live", false)),
         (&mode, &[("mode", "sandbox"), ("confirm", "on")], 400, ("live", false)),
     ] {
         world.advance(SignedDuration::from_secs(1));
         let response = browser.submit(settings, action, fields).await.assert(status);
-        assert_well_formed(settings, &response);
-        let goes_live = status == 200 && fields[0] == ("mode", "live");
-        assert_eq!(response.text().contains("rts_"), goes_live, "the secret of the new credential is shown once");
+        match status {
+            303 if fields[0] == ("mode", "live") => drop(revealed(browser, &response).await),
+            303 => assert_eq!(location(&response), format!("{settings}?saved")),
+            _ => assert_well_formed(settings, &response),
+        }
         let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.json();
         assert_eq!((project["mode"].as_str(), project["disabled"].as_bool()), (Some(now.0), Some(now.1)), "{fields:?}");
         assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120, "other settings are unchanged");
@@ -114,28 +138,91 @@ async fn credentials_are_created_shown_once_and_deleted(world: World) {
     assert_well_formed(&page, &listed);
     assert!(listed.text().contains(&project.client_id) && !listed.text().contains(&project.client_secret));
 
-    let created = browser.submit(&page, &page, &[]).await.assert(200).text();
-    let after = |label: &str| {
-        let rest = created.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
-        rest.split('<').next().unwrap().to_owned()
-    };
-    let (id, secret) = (after("Client id"), after("Client secret"));
+    let created = browser.submit(&page, &page, &[("label", "Web <shop>")]).await;
+    assert_eq!(location(&created), page);
+    // The secret is bound to the session: another one with the cookie does not see it.
+    let mut other = Browser::member_with_email(&world, &world.acme, "other@example.com", Role::Owner).await;
+    let flash = browser.cookies["ringtrue-flash"].clone();
+    other.cookies.insert("ringtrue-flash".to_owned(), flash);
+    assert!(!other.get(&page).await.assert(200).text().contains("rts_"));
+    let (id, secret) = revealed(&mut browser, &created).await;
     world.token(&id, &secret, "reverse_sms").await;
-    assert!(!browser.get(&page).await.text().contains(&secret), "a secret is shown once");
+    let listed = browser.get(&page).await.text();
+    let creator = format!("developer.{}@example.com", world.acme.workspace_id);
+    assert!(listed.contains("Web &#60;shop&#62;") && listed.contains(&creator), "{listed}");
 
     let some = [("for", "some"), ("sim_swap", "on"), ("expires", "30")];
-    let narrow = browser.submit(&page, &page, &some).await.assert(200).text();
-    assert!(narrow.contains("scope=sim_swap ") && narrow.contains("<td>SIM Swap</td>"), "{narrow}");
+    let narrow = browser.submit(&page, &page, &some).await;
+    let narrow = browser.get(location(&narrow)).await.assert(200).text();
+    assert!(narrow.contains("scope=sim_swap ") && narrow.contains(">SIM Swap</td>"), "{narrow}");
     assert!(narrow.contains("2026-01-31"), "{narrow}");
-    for wrong in [&[("for", "some")][..], &[("expires", "7")]] {
+    for wrong in [&[("for", "some")][..], &[("expires", "7")], &[("label", &*"x".repeat(101))]] {
         assert_well_formed(&page, &browser.submit(&page, &page, wrong).await.assert(400));
     }
 
-    let gone = browser.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
+    // A secret that is not fetched in time is not shown.
+    let late = browser.submit(&page, &page, &[]).await;
+    world.advance(SignedDuration::from_secs(61));
+    assert!(!browser.get(location(&late)).await.text().contains("rts_"));
+
+    let confirm = format!("{page}/{id}/delete");
+    let asked = browser.get(&confirm).await.assert(200);
+    assert_well_formed(&confirm, &asked);
+    assert!(asked.text().contains(&id) && asked.text().contains("class=\"danger\""), "{}", asked.text());
+    let gone = browser.submit(&confirm, &confirm, &[]).await;
     assert_eq!(location(&gone), page);
     assert_eq!(world.token_request(&id, &secret, "reverse_sms").await.status, 401);
     browser.submit(&page, &format!("{page}/{id}/delete"), &[]).await.assert(404);
     browser.submit(&page, &format!("{page}/{}/delete", world.acme.client_id), &[]).await.assert(403);
+}
+
+async fn credentials_are_rotated_with_an_overlap(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let page = format!("/console/workspaces/{}/projects/{}/credentials", world.acme.workspace_id, project.project_id);
+    let fields = [("label", "Backend"), ("for", "some"), ("sim_swap", "on"), ("expires", "90")];
+    let created = browser.submit(&page, &page, &fields).await;
+    let (old, old_secret) = revealed(&mut browser, &created).await;
+
+    world.advance(SignedDuration::from_hours(1));
+    let rotate = format!("{page}/{old}/rotate");
+    assert_well_formed(&rotate, &browser.get(&rotate).await.assert(200));
+    browser.submit(&rotate, &rotate, &[("overlap", "5")]).await.assert(400);
+    let rotated = browser.submit(&rotate, &rotate, &[("overlap", "1")]).await;
+    let (new, new_secret) = revealed(&mut browser, &rotated).await;
+    assert_ne!(new, old);
+    let credential = async |id: &str| {
+        let path = format!("{}/projects/{}/credentials/{id}", world.acme.path(), project.project_id);
+        world.manage(Request::get(&path)).await.assert(200).json()
+    };
+    let body = credential(&new).await;
+    assert_eq!((&body["scopes"], &body["expires_at"]), (&json!(["sim_swap"]), &json!("2026-04-01T01:00:00.000Z")));
+    assert_eq!(credential(&old).await["expires_at"], "2026-01-01T02:00:00.000Z");
+    let listed = browser.get(&page).await.text();
+    assert_eq!(listed.matches(">Backend</td>").count(), 2, "{listed}");
+    assert!(listed.contains("replaced") && !listed.contains(&rotate), "{listed}");
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
+    let event = &events["content"][0];
+    assert_eq!((&event["action"], &event["target"]["id"]), (&json!("credential.created"), &json!(new)));
+    assert_eq!(event["changes"][0], format!("replaces={old}"));
+
+    // Both are valid for an hour, then only the new one.
+    world.token(&old, &old_secret, "sim_swap").await;
+    world.token(&new, &new_secret, "sim_swap").await;
+    world.advance(SignedDuration::from_hours(1));
+    assert_eq!(world.token_request(&old, &old_secret, "sim_swap").await.status, 401);
+    world.token(&new, &new_secret, "sim_swap").await;
+    let listed = browser.get(&page).await.text();
+    assert!(listed.contains("expired"), "{listed}");
+    browser.submit(&page, &rotate, &[]).await.assert(404);
+
+    // Without an overlap the old one stops at once, together with its tokens.
+    let rotate = format!("{page}/{new}/rotate");
+    let token = world.token(&new, &new_secret, "sim_swap").await;
+    let request = || Request::get("/v1/sim-swap-checks").bearer(&token);
+    world.send(request()).await.assert(200);
+    browser.submit(&rotate, &rotate, &[("overlap", "0")]).await.assert(303);
+    world.send(request()).await.assert_problem(401, "unauthorized");
 }
 
 #[tokio::test]
@@ -155,12 +242,8 @@ async fn only_owners_manage_workspace_credentials() {
     let listed = owner.get(&page).await.assert(200);
     assert_well_formed(&page, &listed);
     assert!(listed.text().contains(&world.acme.client_id) && !listed.text().contains(&world.acme.client_secret));
-    let created = owner.submit(&page, &page, &[("expires", "90")]).await.assert(200).text();
-    let after = |label: &str| {
-        let rest = created.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
-        rest.split('<').next().unwrap().to_owned()
-    };
-    let (id, secret) = (after("Client id"), after("Client secret"));
+    let created = owner.submit(&page, &page, &[("expires", "90")]).await;
+    let (id, secret) = revealed(&mut owner, &created).await;
     world.token(&id, &secret, "management").await;
     let gone = owner.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
     assert_eq!(location(&gone), page);
@@ -186,11 +269,19 @@ async fn usage_is_counted_by_day_and_by_month() {
     world.advance(SignedDuration::from_hours(1));
     for (by, period) in [("day", "2026-01-01"), ("month", "2026-01")] {
         let text = viewer.get(&format!("{page}?by={by}")).await.assert(200).text();
-        let line =
-            text.split("<tr>").find(|line| line.contains(&format!(">{period}<"))).unwrap_or_else(|| panic!("{text}"));
-        let numbers: Vec<_> =
-            line.split("class=\"number\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
-        assert_eq!(numbers.iter().take(3).copied().collect::<Vec<_>>(), ["2", "1", "0"], "{line}");
+        assert!(text.contains("2 in total") && text.contains("<svg class=\"chart-svg\""), "{text}");
+        let row = format!("class=\"period\">{period}<");
+        let line = text.split("<tr>").find(|line| line.contains(&row)).unwrap_or_else(|| panic!("{text}"));
+        for (column, count) in [("Created", 2), ("Match", 1), ("No match", 0)] {
+            assert!(line.contains(&format!("data-label=\"{column}\">{count}<")), "{column}: {line}");
+        }
         assert!(line.contains("Reverse SMS"), "{line}");
     }
+    let file = viewer.get(&format!("{page}.csv?by=month")).await.assert(200);
+    assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"usage.csv\""));
+    let text = file.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "period,project_id,project,product,created,match,no_match,expired,error,open");
+    assert!(lines[1].starts_with("2026-01,") && lines[1].contains(",reverse_sms,2,1,0,"), "{text}");
 }

@@ -1,0 +1,156 @@
+use jiff::SignedDuration;
+use ringtrue_domain::account::Role;
+use serde_json::json;
+
+use super::{
+    browser::{Browser, location},
+    pages::assert_well_formed,
+};
+use crate::{
+    client::Request,
+    on_both_stores,
+    receiver::Receiver,
+    reverse_sms::ReverseSmsClient,
+    world::{TestProject, World},
+};
+
+on_both_stores!(undeliverable_callbacks_are_grouped_and_resent, test_callback_is_signed_and_sent_once);
+
+const BROKEN: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
+const ATTEMPTS: usize = 7;
+
+fn path_of(world: &World, project: &TestProject) -> String {
+    format!("/console/workspaces/{}/projects/{}/callbacks", world.acme.workspace_id, project.project_id)
+}
+
+/// Completes checks whose callbacks fail at every attempt.
+async fn fail_callbacks(world: &World, backend: &ReverseSmsClient<'_>, receiver: &mut Receiver) -> Vec<String> {
+    receiver.respond_with([BROKEN; 2 * ATTEMPTS]);
+    let mut ids = vec![];
+    for number in ["+990123456702", "+990123456704"] {
+        let check =
+            backend.create(json!({"phone_number": number, "callback_url": receiver.url("/cb?key=secret")})).await;
+        backend.text(number, &check.receiver, &check.body).await;
+        ids.push(check.id);
+    }
+    for _ in 0..ATTEMPTS {
+        for _ in &ids {
+            receiver.next().await;
+        }
+        world.wait_for_callback_results().await;
+        world.advance(SignedDuration::from_secs(61));
+        world.node.engine.courier().wake();
+    }
+    ids
+}
+
+async fn undeliverable_callbacks_are_grouped_and_resent(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let page = path_of(&world, &backend.project);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let empty = viewer.get(&page).await.assert(200);
+    assert_well_formed(&page, &empty);
+    assert!(empty.text().contains("No undeliverable callbacks."), "{}", empty.text());
+
+    let ids = fail_callbacks(&world, &backend, &mut receiver).await;
+    let host = receiver.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let listed = viewer.get(&page).await.assert(200);
+    assert_well_formed(&page, &listed);
+    let text = listed.text();
+    assert!(ids.iter().all(|id| text.contains(id)) && text.contains(&host) && text.contains("503"), "{text}");
+    assert!(text.contains("data-label=\"Callbacks\">2<") && text.contains("data-label=\"Attempts\">7<"), "{text}");
+    assert!(!text.contains("secret") && !text.contains("/resend\""), "viewers see hosts only, and no forms: {text}");
+
+    for (query, found) in [
+        ("product=reverse_sms", true),
+        ("product=discovery", false),
+        ("reason=503", true),
+        ("reason=timeout", false),
+        ("receiver=example.com", false),
+        ("state=retrying", false),
+        ("state=delivered", false),
+    ] {
+        let filtered = viewer.get(&format!("{page}?{query}")).await.assert(200);
+        assert_well_formed(query, &filtered);
+        assert_eq!(filtered.text().contains(&ids[0]), found, "{query}");
+    }
+
+    let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    let none = developer.submit(&page, &format!("{page}/resend"), &[("reason", "timeout")]).await;
+    assert!(location(&none).contains("queued=0"), "{}", location(&none));
+    let one = [("product", "reverse_sms"), ("filter_reason", "503")];
+    let resent = developer.submit(&page, &format!("{page}/{}/resend", ids[0]), &one).await;
+    assert!(
+        location(&resent).contains("reason=503") && location(&resent).contains("queued=1"),
+        "{}",
+        location(&resent)
+    );
+    assert_eq!(receiver.next().await.json()["check_id"], ids[0].as_str());
+    world.wait_for_callback_results().await;
+
+    world.advance(SignedDuration::from_secs(1));
+    let all = [("receiver", &*host), ("reason", "503")];
+    let resent = developer.submit(&page, &format!("{page}/resend"), &all).await;
+    let progress = location(&resent).to_owned();
+    assert!(progress.contains("queued=1&refused=0&remaining=0"), "{progress}");
+    assert_eq!(receiver.next().await.json()["check_id"], ids[1].as_str());
+    world.wait_for_callback_results().await;
+    let shown = developer.get(&progress).await.assert(200);
+    assert_well_formed(&progress, &shown);
+    assert!(shown.text().contains("1 queued to be resent: 1 delivered since, 0 waiting"), "{}", shown.text());
+    let delivered = developer.get(&format!("{page}?state=delivered")).await.assert(200).text();
+    assert!(ids.iter().all(|id| delivered.contains(id)), "{delivered}");
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
+    assert_eq!(events["content"][0]["action"], "callback.resent");
+    assert_eq!(events["content"][0]["target"]["id"], ids[1].as_str());
+
+    // Another project neither lists nor resends them.
+    let other = path_of(&world, &world.project("Other", json!({})).await);
+    assert!(!developer.get(&format!("{other}?state=delivered")).await.assert(200).text().contains(&ids[0]));
+    let token = developer.form_token(&page).await;
+    developer.post(&format!("{other}/{}/resend", ids[0]), &token, &one).await.assert(403);
+    developer.post(&format!("{page}/{}/resend", ids[0]), &token, &[("product", "sim_swap")]).await.assert(404);
+}
+
+async fn test_callback_is_signed_and_sent_once(world: World) {
+    let mut receiver = Receiver::start().await;
+    let configuration = json!({
+        "reverse_sms": {"callback_url": receiver.url("/sms?key=secret")},
+        "verification": {"callback_url": receiver.url("/verified")},
+    });
+    let project = world.project("Shop", json!({"configuration": configuration})).await;
+    let page = path_of(&world, &project);
+    let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    let jwks = world.send(Request::get("/.well-known/jwks.json")).await.json();
+    let test = format!("{page}/test");
+    for (product, id, title) in
+        [("reverse_sms", "check_id", "Reverse SMS"), ("verification", "verification_id", "Verification")]
+    {
+        let sent = developer.submit(&page, &test, &[("product", product)]).await;
+        assert_eq!(location(&sent), page);
+        let callback = receiver.next().await;
+        callback.assert_signed_by(&jwks);
+        assert_eq!(callback.header("x-service-callback"), product);
+        let body = callback.json();
+        assert_eq!((&body["status"], &body["reference_id"]), (&json!("EXPIRED"), &json!("test-callback")), "{body}");
+        assert!(body[id].is_string() && body["match"].is_null(), "{body}");
+        let shown = developer.get(&page).await.assert(200);
+        assert_well_formed(&page, &shown);
+        let result = format!("Test callback for {title}: <strong>200</strong>");
+        assert!(shown.text().contains(&result), "{}", shown.text());
+        assert!(!developer.get(&page).await.text().contains("Test callback for"), "shown once");
+    }
+    receiver.respond_with([BROKEN]);
+    developer.submit(&page, &test, &[("product", "reverse_sms")]).await.assert(303);
+    receiver.next().await;
+    assert!(developer.get(&page).await.text().contains("<strong>503</strong>"));
+    assert!(receiver.is_quiet(), "a test is not retried");
+
+    developer.submit(&page, &test, &[("product", "discovery")]).await.assert(400);
+    developer.submit(&page, &test, &[("product", "sim_swap")]).await.assert(404);
+    let empty = developer.get(&page).await.assert(200).text();
+    assert!(empty.contains("No undeliverable callbacks."), "a test is not stored: {empty}");
+    let none = path_of(&world, &world.project("None", json!({})).await);
+    assert!(developer.get(&none).await.text().contains("Save a callback URL"));
+}
