@@ -1,60 +1,50 @@
 //! `ringtrue config` and `ringtrue doctor`: check the configuration, and everything else that a server needs, without
 //! changing anything.
 //!
-//! Checks of `doctor` that depend on a failed check are reported as skipped.
+//! A check passes only if what it reports was tried: the write, the key, the connection. Checks that depend on a failed
+//! check, and what cannot be tried without side effects, are reported as skipped.
 
-use std::{
-    fs, io,
-    net::{SocketAddr, TcpListener},
-    path::Path,
-};
+mod database;
+mod listeners;
+mod operators;
+
+use std::{borrow::Cow, fs};
 
 use ringtrue_client::{
-    CommandError, is_ringtrue,
+    CommandError,
     printer::{self, Output, Printer, Record},
 };
-use ringtrue_domain::region::Region;
-use ringtrue_engine::{
-    keys::{KeyRing, KeySummary, MasterKey, has_legacy_seals, list_key_summaries},
-    node::{NODE_TIMEOUT, clock_skew, is_excessive_skew},
-    ports::{Clock, ControlPlaneVersion, DatabaseClock, KeyPurpose, Store},
-};
-use ringtrue_operators::smpp::lease_name;
-use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
-use rustix::fs::{Access, access};
+use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 
-use super::{
-    arguments::ConfigAction,
-    context::{CommandContext, database_clock, open_store},
-    error::{CliError, REGION_HINT},
+use self::{
+    database::check_key_and_database,
+    listeners::{check_certificates, check_listeners},
+    operators::check_peers,
 };
+use super::{arguments::ConfigAction, context::CommandContext, error::CliError};
 use crate::{
-    config::{ChangedSetting, Config, Connector, DEFAULTS, Distribute, LoadedConfig, MasterKeyError},
-    listener::Tls,
+    config::{ChangedSetting, Config, DEFAULTS, LoadedConfig, MasterKeyError},
     prepared,
-    state_file::StateFile,
 };
 
 const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` requires one.";
 
-const MASTER_KEY: &str = "master key";
-const DATABASE: &str = "database";
-const SCHEMA: &str = "schema";
-const DISTRIBUTION: &str = "distribution";
-const WRITES: &str = "writes";
-const CLOCK: &str = "clock";
-const RESTORE: &str = "restore";
-const KEYS: &str = "keys";
-const RESIDENCY: &str = "data residency";
+const COLUMNS: [&str; 4] = ["check", "verdict", "detail", "remedy"];
 
 /// File descriptors beyond connections: database, log, listeners.
 const RESERVED_FILE_DESCRIPTORS: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
-    check: &'static str,
+    check: Cow<'static, str>,
     verdict: Verdict,
+}
+
+impl Finding {
+    fn is_failure(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed { .. })
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,16 +58,16 @@ enum Verdict {
     Skipped(String),
 }
 
-fn passed(check: &'static str, detail: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Passed(detail.into()) }
+fn passed(check: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Finding {
+    Finding { check: check.into(), verdict: Verdict::Passed(detail.into()) }
 }
 
-fn failed(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Failed { detail: detail.into(), hint: hint.into() } }
+fn failed(check: impl Into<Cow<'static, str>>, detail: impl Into<String>, hint: impl Into<String>) -> Finding {
+    Finding { check: check.into(), verdict: Verdict::Failed { detail: detail.into(), hint: hint.into() } }
 }
 
-fn skipped(check: &'static str, reason: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Skipped(reason.into()) }
+fn skipped(check: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Finding {
+    Finding { check: check.into(), verdict: Verdict::Skipped(reason.into()) }
 }
 
 pub(super) fn config(context: &CommandContext, action: &ConfigAction) -> Result<(), CliError> {
@@ -121,7 +111,7 @@ pub(super) async fn doctor(context: &CommandContext) -> Result<(), CliError> {
         )],
         Ok(loaded) => run_checks(context, loaded).await,
     };
-    let all_passed = !findings.iter().any(|finding| matches!(finding.verdict, Verdict::Failed { .. }));
+    let all_passed = !findings.iter().any(Finding::is_failure);
     print_findings(context.printer, &findings, all_passed)?;
     if all_passed { Ok(()) } else { Err(CommandError::AlreadyReported.into()) }
 }
@@ -130,11 +120,11 @@ async fn run_checks(context: &CommandContext, LoadedConfig { config, file, .. }:
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
     let mut findings = vec![passed("configuration", source), check_base_url(&config)];
     findings.extend(check_key_and_database(context, &config).await);
-    findings.push(check_tls(&config));
-    findings.push(check_address("http.listen", config.http.listen, config.http.tls.is_some()).await);
-    if let Some(listen) = config.metrics.listen {
-        findings.push(check_address("metrics.listen", listen, false).await);
-    }
+    let certificates = check_certificates(&config, SystemClock.now());
+    findings.push(check_files(&config, &certificates));
+    findings.extend(certificates);
+    findings.extend(check_listeners(&config).await);
+    findings.extend(check_peers(&config).await);
     findings.push(check_open_files(&config));
     findings
 }
@@ -148,299 +138,15 @@ fn check_base_url(config: &Config) -> Finding {
     passed("base URL", detail)
 }
 
-async fn check_key_and_database(context: &CommandContext, config: &Config) -> Vec<Finding> {
-    let (master, master_finding) = match context.master_key(config) {
-        Ok(master) => (Some(master), passed(MASTER_KEY, "valid and not exposed")),
-        Err(error) => (
-            None,
-            failed(MASTER_KEY, error.to_string(), "Servers do not start without it. Keep a copy in a safe place."),
-        ),
-    };
-    let mut findings = vec![master_finding];
-    findings.extend(check_database(config, master.as_ref()).await);
-    findings
-}
-
-async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
-    let url = &config.store.url;
-    let unreachable = |database: Finding| {
-        let rest = [SCHEMA, WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
-            .map(|check| skipped(check, "the database is unreachable"));
-        [database].into_iter().chain(rest).collect()
-    };
-    if let Some(problem) = url.sqlite_path().and_then(directory_problem) {
-        let hint = "Create the directory, writable by the user that runs the server, or correct `store.url`.";
-        return unreachable(failed(DATABASE, format!("{url}: {problem}"), hint));
+/// Builds what a server builds from the configuration and the files that it references.
+fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
+    const CHECK: &str = "files";
+    if certificates.iter().any(Finding::is_failure) {
+        return skipped(CHECK, "a certificate is invalid");
     }
-    let state = match schema_state(url).await {
-        Ok(state) => state,
-        Err(error) => {
-            let hint = "Check `store.url`, that the database is running, and that this machine and user can reach it.";
-            return unreachable(failed(DATABASE, format!("{url}: {error}"), hint));
-        }
-    };
-    let mut findings = vec![passed(DATABASE, url.to_string()), check_schema(&state)];
-    if !matches!(state, SchemaState::Current | SchemaState::Newer { .. }) {
-        findings.extend(
-            [WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
-                .map(|check| skipped(check, "the schema does not match this release")),
-        );
-        return findings;
-    }
-    findings.extend(check_distribution(config).await);
-    match open_store(config).await {
-        Ok(store) => {
-            findings.extend([check_writes(&*store).await, check_restore(&*store, config).await]);
-            match database_clock(&*store).await {
-                Ok(clock) => {
-                    findings.extend([
-                        check_clock(&clock),
-                        check_keys(&*store, master, &clock).await,
-                        check_residency(&*store, config.region, &clock).await,
-                    ]);
-                    findings.extend(check_exclusive_binds(&*store, config, &clock).await);
-                }
-                Err(error) => {
-                    findings.push(failed(CLOCK, error.to_string(), "Check the database log."));
-                    findings.extend([KEYS, RESIDENCY].map(|check| skipped(check, "cannot read the database time")));
-                }
-            }
-        }
-        Err(error) => findings.push(failed(WRITES, error.to_string(), "Check the database log.")),
-    }
-    findings
-}
-
-/// SQLite creates files in this directory while the database is in use.
-fn directory_problem(file: &Path) -> Option<String> {
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let problem = match fs::metadata(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
-        Err(error) => format!("cannot be read: {error}"),
-        Ok(found) if !found.is_dir() => "is not a directory".to_owned(),
-        Ok(_) => match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
-            Ok(()) => return None,
-            Err(error) => format!("is not writable: {error}"),
-        },
-    };
-    Some(format!("the directory {} {problem}", directory.display()))
-}
-
-fn check_schema(state: &SchemaState) -> Finding {
-    const MIGRATE: &str = "Run `ringtrue migrate`.";
-    match state {
-        SchemaState::Current => passed(SCHEMA, "up to date"),
-        SchemaState::Newer { names } => {
-            passed(SCHEMA, format!("migrated by a newer release, which supports this one: {}", names.join(", ")))
-        }
-        SchemaState::Empty => failed(SCHEMA, "not created yet", MIGRATE),
-        SchemaState::Behind { missing } => failed(SCHEMA, format!("{} missing", missing.join(", ")), MIGRATE),
-        SchemaState::Unknown { names } => failed(
-            SCHEMA,
-            format!("migrations from a newer release: {}", names.join(", ")),
-            "Run that release, or restore a backup taken before it.",
-        ),
-        SchemaState::Altered { names } => failed(
-            SCHEMA,
-            format!("migrations with different content were applied: {}", names.join(", ")),
-            "This database was not created by a release. Create a new one, or restore a backup.",
-        ),
-    }
-}
-
-/// `None`: the database cannot be distributed, or is not meant to be.
-async fn check_distribution(config: &Config) -> Option<Finding> {
-    const DISTRIBUTE: &str = "Run `ringtrue distribute`, or set `store.distribute` to \"never\".";
-    let state = match distribution_state(&config.store.url).await {
-        Ok(state) => state?,
-        Err(error) => return Some(failed(DISTRIBUTION, error.to_string(), "Check the database log.")),
-    };
-    match state {
-        DistributionState::NoCitus => None,
-        DistributionState::NoWorkers | DistributionState::Pending(_)
-            if config.store.distribute == Distribute::Never =>
-        {
-            None
-        }
-        DistributionState::NoWorkers => {
-            Some(failed(DISTRIBUTION, "Citus has no workers", "Add workers with `citus_add_node`."))
-        }
-        DistributionState::Pending(tables) => {
-            Some(failed(DISTRIBUTION, format!("not distributed: {}", tables.join(", ")), DISTRIBUTE))
-        }
-        DistributionState::Distributed(balance) => Some(passed(DISTRIBUTION, describe_balance(&balance))),
-    }
-}
-
-/// For example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards (120 MiB), ...".
-fn describe_balance(balance: &ShardBalance) -> String {
-    let server =
-        |(name, shards, bytes): &(String, i64, i64)| format!("{name} has {shards} shards ({} MiB)", bytes / (1 << 20));
-    let servers: Vec<String> = balance.servers.iter().map(server).collect();
-    format!(
-        "{} tables on every server, {} distributed; {}",
-        balance.reference_tables,
-        balance.distributed_tables,
-        servers.join(", ")
-    )
-}
-
-async fn check_writes(store: &dyn Store) -> Finding {
-    match store.ping().await {
-        Ok(()) => passed(WRITES, "accepted"),
-        Err(error) => failed(
-            WRITES,
-            error.to_string(),
-            "Check the disk's free space, the file's owner and permissions, or whether the server is a read-only replica.",
-        ),
-    }
-}
-
-/// Compares the database with the generation and identity that servers last recorded.
-async fn check_restore(store: &dyn Store, config: &Config) -> Finding {
-    let (history, identity) = match (store.database_history().await, store.database_identity().await) {
-        (Ok(history), Ok(identity)) => (history, identity),
-        (Err(error), _) | (_, Err(error)) => return failed(RESTORE, error.to_string(), "Check the database log."),
-    };
-    let recorded_generation = StateFile::for_store(&config.store).and_then(|file| file.read());
-    let is_behind = match recorded_generation {
-        Some(generation) => history.generation < generation,
-        None => history.identity.is_some() && identity.is_some() && history.identity != identity,
-    };
-    if is_behind || history.rollback_detected_at.is_some() {
-        failed(
-            RESTORE,
-            "the database is older than the last recorded state: it was restored from a backup, copied or replaced",
-            "Stop all servers, run `ringtrue restored`, and start them again.",
-        )
-    } else {
-        passed(RESTORE, "no restore detected")
-    }
-}
-
-fn check_clock(clock: &DatabaseClock) -> Finding {
-    let skew = clock_skew(clock).as_secs_f64();
-    let side = if skew < 0.0 { "behind" } else { "ahead of" };
-    let detail = format!("{:.3} s {side} the database's time", skew.abs());
-    if is_excessive_skew(clock_skew(clock)) {
-        let hint = "Synchronise the clock of this machine, for example with NTP. It affects log timestamps only; all \
-                      decisions use the database time.";
-        failed(CLOCK, detail, hint)
-    } else {
-        passed(CLOCK, detail)
-    }
-}
-
-async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &DatabaseClock) -> Finding {
-    let Some(master) = master else { return skipped(KEYS, "no master key available") };
-    let (stored, summaries) = match (store.list_keys().await, list_key_summaries(store, clock).await) {
-        (Ok(stored), Ok(summaries)) => (stored, summaries),
-        (Err(error), _) | (_, Err(error)) => return failed(KEYS, error.to_string(), "Check the database log."),
-    };
-    if stored.is_empty() {
-        return passed(KEYS, "none yet: the first server to start creates them");
-    }
-    if has_legacy_seals(&stored, master) {
-        return passed(KEYS, "sealed by an older release: the first server to start reseals them");
-    }
-    match KeyRing::open(&stored, master, &KeyRing::default()) {
-        Err(error) => failed(KEYS, error.to_string(), "Use the master key that this database was created with."),
-        Ok(ring) if ring.has_all_active_keys(clock.now()) => passed(KEYS, render_states(&summaries)),
-        Ok(_) => failed(
-            KEYS,
-            format!("some purposes have no active key ({})", render_states(&summaries)),
-            "Start a server once, which creates missing keys, or run `ringtrue keys rotate --emergency --purpose …`.",
-        ),
-    }
-}
-
-async fn check_residency(store: &dyn Store, region: Region, clock: &DatabaseClock) -> Finding {
-    let control_plane = match store.changes_since(ControlPlaneVersion(0), clock.now()).await {
-        Ok(control_plane) => control_plane,
-        Err(error) => return failed(RESIDENCY, error.to_string(), "Check the database log."),
-    };
-    match region.check_residency(control_plane.workspaces.iter().map(|workspace| workspace.data_residency)) {
-        Ok(()) => passed(RESIDENCY, format!("all workspaces reside in `{region}`")),
-        Err(misplaced) => failed(RESIDENCY, misplaced.to_string(), REGION_HINT),
-    }
-}
-
-/// Reads which nodes hold the binds of exclusive connectors. Only one node is bound; the others stand by.
-async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &DatabaseClock) -> Option<Finding> {
-    const CHECK: &str = "exclusive binds";
-    let exclusive = config.connectors.iter().filter_map(|section| match &section.connector {
-        Connector::Smpp(smpp) if smpp.is_exclusive => Some(&smpp.name),
-        _ => None,
-    });
-    let (mut bound, mut unbound) = (vec![], vec![]);
-    for name in exclusive {
-        match store.find_lease(&lease_name(name), clock.machine_now()).await {
-            Ok(Some(lease)) if lease.links_up > 0 => bound.push(format!("{name} on node {}", lease.holder.0)),
-            Ok(_) => unbound.push(name.to_string()),
-            Err(error) => return Some(failed(CHECK, error.to_string(), "Check the database log.")),
-        }
-    }
-    if unbound.is_empty() {
-        return (!bound.is_empty()).then(|| passed(CHECK, format!("bound: {}", bound.join(", "))));
-    }
-    let unbound = unbound.join(", ");
-    Some(match store.count_live_nodes(clock.now() - NODE_TIMEOUT).await {
-        Ok(0) => skipped(CHECK, format!("no server is running that could bind {unbound}")),
-        Ok(_) => failed(
-            CHECK,
-            format!("no node is bound: {unbound}"),
-            "The logs of the servers have the reason of the failed bind.",
-        ),
-        Err(error) => failed(CHECK, error.to_string(), "Check the database log."),
-    })
-}
-
-/// Lists the key states of each purpose.
-fn render_states(summaries: &[KeySummary]) -> String {
-    let render = |purpose: KeyPurpose| {
-        let states: Vec<_> =
-            summaries.iter().filter(|key| key.purpose == purpose).map(|key| key.state.as_str()).collect();
-        format!("{purpose}: {}", if states.is_empty() { "none".to_owned() } else { states.join(", ") })
-    };
-    KeyPurpose::ALL.map(render).join("; ")
-}
-
-fn check_tls(config: &Config) -> Finding {
-    const CHECK: &str = "TLS";
-    match &config.http.tls {
-        None => skipped(CHECK, "not configured: plain HTTP, for use behind a TLS proxy"),
-        Some(files) => match Tls::load(&files.certificate, &files.key) {
-            Ok(_) => passed(CHECK, format!("{} matches its private key", files.certificate.display())),
-            Err(error) => failed(
-                CHECK,
-                error.to_string(),
-                "Set `http.tls.certificate` to the chain (PEM, leaf first) and `http.tls.key` to its private key (PEM).",
-            ),
-        },
-    }
-}
-
-async fn check_address(check: &'static str, address: SocketAddr, uses_tls: bool) -> Finding {
-    let Err(error) = TcpListener::bind(address) else {
-        return passed(check, format!("{address} is free"));
-    };
-    match error.kind() {
-        io::ErrorKind::AddrInUse if is_ringtrue(address).await => {
-            passed(check, format!("Ringtrue is already listening on {address}"))
-        }
-        io::ErrorKind::AddrInUse if uses_tls => {
-            skipped(check, format!("{address} is in use; not probed, because it speaks TLS"))
-        }
-        io::ErrorKind::AddrInUse => {
-            failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.")
-        }
-        io::ErrorKind::PermissionDenied => failed(
-            check,
-            format!("{address}: {error}"),
-            "Ports below 1024 require CAP_NET_BIND_SERVICE; grant it, or use a higher port.",
-        ),
-        _ => failed(check, format!("{address}: {error}"), "Use an address of this machine."),
+    match prepared::validate(config) {
+        Ok(()) => passed(CHECK, "connectors, number sources and address tables are valid"),
+        Err(error) => failed(CHECK, error.to_string(), "Correct the setting, or the file that it names."),
     }
 }
 
@@ -475,7 +181,7 @@ fn parse_soft_limit(limits: &str) -> Option<usize> {
 
 fn print_findings(printer: Printer, findings: &[Finding], all_passed: bool) -> Result<(), CliError> {
     if printer.output != Output::Table {
-        return Ok(printer.print_list(&[], findings.iter().map(record).collect())?);
+        return Ok(printer.print_list(&COLUMNS, findings.iter().map(record).collect())?);
     }
     let mut text: String = findings.iter().map(line).collect();
     text.push_str(if all_passed {
@@ -500,13 +206,11 @@ fn record(Finding { check, verdict }: &Finding) -> Record {
         Verdict::Failed { detail, hint } => ("bad", detail, Some(hint)),
         Verdict::Skipped(reason) => ("skipped", reason, None),
     };
-    vec![("check", json!(check)), ("verdict", json!(verdict)), ("detail", json!(detail)), ("remedy", json!(hint))]
+    COLUMNS.into_iter().zip([json!(check), json!(verdict), json!(detail), json!(hint)]).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
-
     use super::*;
 
     #[test]
@@ -517,18 +221,5 @@ mod tests {
         assert_eq!(parse_soft_limit(limits), Some(1024));
         assert_eq!(parse_soft_limit("Max open files  unlimited  unlimited  files"), Some(usize::MAX));
         assert_eq!(parse_soft_limit("nothing"), None);
-    }
-
-    #[tokio::test]
-    async fn address_in_use_by_another_program_is_reported() {
-        let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let taken = other.local_addr().unwrap();
-        let respond = async {
-            let (mut stream, _) = other.accept().await.unwrap();
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        };
-        let (finding, ()) = tokio::join!(check_address("http.listen", taken, false), respond);
-        let expected = format!("{taken} is in use by another program");
-        assert_eq!(finding, failed("http.listen", expected, "Stop it, or use another address."));
     }
 }
