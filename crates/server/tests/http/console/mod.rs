@@ -13,5 +13,6 @@ mod pages;
 mod projects;
 mod requests;
 mod roles;
+mod sandbox_tokens;
 mod sign_in;
 mod signatures;
