@@ -1,4 +1,5 @@
 // API reference at /docs, which loads everything from the server itself.
+import assert from 'node:assert/strict';
 import { consoleTest } from './browser.mjs';
 
 consoleTest('error page links to an operation of the API reference', async ({ page }) => {
@@ -7,4 +8,29 @@ consoleTest('error page links to an operation of the API reference', async ({ pa
   await page.waitForURL(/\/docs#tag\/projects\/createProject$/);
   await page.getByRole('heading', { name: 'Create a project' }).first().waitFor();
   await page.getByText('Idempotency-Key').first().waitFor();
+});
+
+consoleTest('reference has no internal operations, and no token for strangers', async ({ page }) => {
+  await page.goto('/docs#tag/verifications/createVerification');
+  await page.getByRole('heading', { name: 'Create a verification' }).first().waitFor();
+  assert.equal(await page.getByRole('link', { name: 'Operators', exact: true }).count(), 0);
+  assert.equal(await page.getByRole('button', { name: 'Get a sandbox token' }).isVisible(), false);
+  const document = await page.evaluate(async () => (await fetch('/assets/reference.json')).json());
+  assert.ok(document.paths['/v1/verifications'] && !document.paths['/livez']);
+});
+
+consoleTest('signed-in user tries a request with a sandbox token', async (visitor) => {
+  const { page } = visitor;
+  await visitor.enterDemo();
+  await page.goto('/docs#tag/verifications/listVerifications');
+  await page.getByRole('heading', { name: 'List verifications' }).first().waitFor();
+  await page.getByRole('button', { name: 'Get a sandbox token' }).click();
+  await page.getByText(/Requests now use a token of First project with the scope verification, for 15 minutes/).waitFor();
+  const operation = page.locator('[id$="listVerifications"]').first();
+  await operation.getByRole('button', { name: /Test Request/i }).first().click();
+  const [response] = await Promise.all([
+    page.waitForResponse((response) => new URL(response.url()).pathname === '/v1/verifications'),
+    page.getByRole('button', { name: /^Send/ }).first().click(),
+  ]);
+  assert.equal(response.status(), 200);
 });

@@ -27,7 +27,7 @@ SAMPLES = {
     "python": [ROOT / "target/python/bin/python", ROOT / "samples/python/flow.py"],
     "rust": [BUILT / "debug/ringtrue-sample"],
     "shell": [ROOT / "samples/shell/flow.sh"],
-    "typescript": ["node", BUILT / "typescript/flow.js"],
+    "typescript": ["node", ROOT / "samples/typescript/flow.mjs"],
 }
 COMPONENTS = "(request-target) host date x-service-callback digest"
 

@@ -77,6 +77,45 @@ def test_sample_completes_a_check(ringtrue, sample, last_digits, match, result):
     assert "rejected" not in completed.stdout
 
 
+# Last digits of the number, and whether the program prints a URL for the phone, the links for an SMS, and a match. The
+# last two numbers fall back to Reverse SMS: one has no Secure SNA, and the operator of the other does not respond.
+SILENT = [
+    ("secure-sna", "06", (True, False, True)),
+    ("secure-sna", "07", (True, False, False)),
+    ("verification", "08", (True, False, True)),
+    ("verification", "09", (True, False, False)),
+    ("verification", "96", (False, True, True)),
+    ("verification", "95", (True, True, False)),
+]
+
+
+@every_sample
+@pytest.mark.parametrize(("product", "last_digits", "expected"), SILENT)
+def test_sample_completes_each_product(ringtrue, sample, product, last_digits, expected):
+    project = ringtrue["project"]
+    settings = environment(
+        ringtrue["base_url"],
+        CLIENT_ID=project["client_id"],
+        CLIENT_SECRET=project["client_secret"],
+        PHONE_NUMBER=number(sample, last_digits),
+        ACCEPT_SANDBOX="1",
+    )
+    completed = subprocess.run([*SAMPLES[sample], product], env=settings, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    lines = completed.stdout.splitlines()
+    has_url = any(line.startswith("Phone: open http://") for line in lines)
+    has_link = any(line.startswith("Android: sms:+990") for line in lines)
+    assert (has_url, has_link, lines[-1] == "number verified") == expected, completed.stdout
+    assert " COMPLETED match=" in completed.stdout and "rejected" not in completed.stdout
+
+
+@every_sample
+def test_unknown_argument_is_reported(ringtrue, sample):
+    completed = subprocess.run([*SAMPLES[sample], "sms"], env=environment(ringtrue["base_url"]), capture_output=True, text=True)
+    assert completed.returncode != 0
+    assert "reverse-sms" in completed.stderr and "verification" in completed.stderr, completed.stderr
+
+
 @every_sample
 def test_wrong_secret_is_reported(ringtrue, sample):
     settings = environment(ringtrue["base_url"], CLIENT_ID=ringtrue["project"]["client_id"], CLIENT_SECRET="wrong")

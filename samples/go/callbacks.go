@@ -20,21 +20,25 @@ import (
 
 const (
 	components = "(request-target) host date x-service-callback digest"
-	// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
+	// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by the id.
 	maxSkew = 5 * time.Minute
 	// Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
 	minFetchInterval = 30 * time.Second
 )
 
-// Callback is the body that is posted when a check is concluded.
+// Callback is the body that is posted when a check or verification is concluded.
 type Callback struct {
-	CheckID     string `json:"check_id"`
-	Status      string `json:"status"`
-	Match       *bool  `json:"match"`
-	PhoneNumber string `json:"phone_number"`
-	ErrorCode   string `json:"error_code"`
-	ReferenceID string `json:"reference_id"`
+	CheckID        string `json:"check_id"`
+	VerificationID string `json:"verification_id"`
+	Status         string `json:"status"`
+	Match          *bool  `json:"match"`
+	PhoneNumber    string `json:"phone_number"`
+	ErrorCode      string `json:"error_code"`
+	ReferenceID    string `json:"reference_id"`
 }
+
+// ID is that of the check or verification.
+func (c *Callback) ID() string { return c.CheckID + c.VerificationID }
 
 // InvalidCallback is the reason why verification failed.
 type InvalidCallback string

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
 COMPONENTS = "(request-target) host date x-service-callback digest"
-# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
+# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by the id.
 MAX_SKEW = timedelta(minutes=5)
 # Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
 MIN_FETCH_INTERVAL = 30  # seconds
@@ -59,7 +59,7 @@ def verify(method, target, headers, body, key_set):
 
     `target` is the unmodified path and query of the request line; `headers` is a list of names and values; `body` is
     the raw bytes as received: parsed and re-encoded JSON does not verify.
-    A valid callback can belong to a check of another client: reject a `check_id` that you did not create.
+    A valid callback can belong to a check of another client: reject an id that you did not create.
     """
     host, date, source, digest, authorization = (
         single_header(headers, name) for name in ("host", "date", "x-service-callback", "digest", "authorization")

@@ -1,6 +1,17 @@
 #!/usr/bin/env bash
-# Reverse SMS check, from creation to callback. `./flow.sh listen` only receives and verifies callbacks.
+# Verifies a number from creation to callback: `./flow.sh [reverse-sms | secure-sna | verification]`.
+# `./flow.sh listen` only receives and verifies callbacks.
 set -euo pipefail
+case "${1:-reverse-sms}" in
+    reverse-sms) scope=reverse_sms path=/v1/number-verification/reverse-sms-checks ;;
+    secure-sna) scope=secure_sna path=/v1/number-verification/secure-sna-checks ;;
+    verification) scope=verification path=/v1/verifications ;;
+    listen) ;;
+    *)
+        echo "unknown argument: $1; expected reverse-sms, secure-sna, verification or listen" >&2
+        exit 2
+        ;;
+esac
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 export BASE_URL="${BASE_URL:-http://127.0.0.1:8080}"
@@ -43,23 +54,57 @@ call() {
     curl --silent --show-error --fail-with-body "$@" "$BASE_URL$path"
 }
 # Secrets are passed on standard input: command-line arguments are visible to all users of the machine.
-token="$(call /oauth2/token --config - -d grant_type=client_credentials -d scope=reverse_sms \
-    <<< "user = \"${CLIENT_ID:?}:${CLIENT_SECRET:?}\"" | jq --raw-output .access_token)"
-post() {
-    call "$1" --config - -H 'content-type: application/json' --data "$2" <<< "header = \"authorization: Bearer $token\""
+# A token has one scope, and is valid for an hour. Cache it.
+access_token() {
+    call /oauth2/token --config - -d grant_type=client_credentials -d "scope=$1" \
+        <<< "user = \"${CLIENT_ID:?}:${CLIENT_SECRET:?}\"" | jq --raw-output .access_token
 }
-check="$(post /v1/number-verification/reverse-sms-checks \
+get() {
+    call "$2" --config - <<< "header = \"authorization: Bearer $1\""
+}
+post() {
+    call "$2" --config - -H 'content-type: application/json' --data "$3" <<< "header = \"authorization: Bearer $1\""
+}
+
+token="$(access_token "$scope")"
+created="$(post "$token" "$path" \
     "$(jq --null-input --arg number "$phone_number" --arg url "$callback_url" '{phone_number: $number, callback_url: $url}')")"
-check_id="$(jq --raw-output .check_id <<< "$check")"
+id="$(jq --raw-output '.check_id // .verification_id' <<< "$created")"
 
-# Your app shows this link. It opens the messaging app with the receiver and text filled in.
-jq --raw-output '"Android: sms:\(.receiver_phone_number)?body=\(.expected_sms_body | @uri)",
-    "iOS:     sms:\(.receiver_phone_number)&body=\(.expected_sms_body | @uri)"' <<< "$check"
-if [[ "$phone_number" == +990* ]]; then
-    # A sandbox number: a simulated handset sends the SMS.
-    post /v1/sandbox/inbound-sms \
-        "$(jq --arg from "$phone_number" '{from: $from, to: .receiver_phone_number, body: .expected_sms_body}' <<< "$check")"
-fi
+# Secure SNA: your app opens the URL over mobile data, and passes the code to your backend, which redeems it. Sets the
+# next step of a verification.
+verify_silently() {
+    local url code result
+    url="$(jq --raw-output .url <<< "$step")"
+    echo "Phone: open $url"
+    step=null
+    [[ "$phone_number" == +990* ]] || return 0
+    code="$(curl --silent --show-error --location -H 'accept: application/json' "$url" | jq --raw-output '.code // empty')"
+    if [[ -n "$code" ]]; then
+        result="$(post "$token" "$path/$id" "$(jq --null-input --arg code "$code" '{code: $code}')")"
+    else
+        # The operator has failed: a verification goes on with its next method.
+        result="$(get "$token" "$path/$id")"
+    fi
+    step="$(jq --compact-output .next_step <<< "$result")"
+}
 
-wait_for_callback "$check_id"
-jq --raw-output 'if .match then "number verified" else "number not verified: \(.)" end' "$STATE/$check_id.json"
+# Reverse SMS: your app shows this link. It opens the messaging app with the receiver and text filled in.
+ask_for_sms() {
+    jq --raw-output '"Android: sms:\(.receiver_phone_number)?body=\(.expected_sms_body | @uri)",
+        "iOS:     sms:\(.receiver_phone_number)&body=\(.expected_sms_body | @uri)"' <<< "$step"
+    if [[ "$phone_number" == +990* ]]; then
+        # A sandbox number: a simulated handset sends the SMS.
+        post "$(access_token reverse_sms)" /v1/sandbox/inbound-sms \
+            "$(jq --arg from "$phone_number" '{from: $from, to: .receiver_phone_number, body: .expected_sms_body}' <<< "$step")"
+    fi
+    step=null
+}
+
+# A verification has `next_step` while it is open; a check has the members of its step.
+step="$(jq --compact-output '.next_step // .' <<< "$created")"
+while [[ "$step" != null ]]; do
+    if jq --exit-status .url <<< "$step" > /dev/null; then verify_silently; else ask_for_sms; fi
+done
+wait_for_callback "$id"
+jq --raw-output 'if .match then "number verified" else "number not verified: \(.)" end' "$STATE/$id.json"

@@ -2,16 +2,16 @@
 # Reads one callback from standard input, verifies it with OpenSSL, and writes the response to standard output. socat,
 # inetd or a systemd socket (Accept=yes) runs it for each connection. It logs to standard error.
 #
-# STATE is a folder for the public keys and the verified callbacks (STATE/CHECK_ID.json). ACCEPT_SANDBOX=1 accepts
+# STATE is a folder for the public keys and the verified callbacks (STATE/ID.json). ACCEPT_SANDBOX=1 accepts
 # callbacks of sandbox checks, which do not verify a number. A valid callback can belong to a check of another client:
-# reject a check_id that you did not create.
+# reject an id that you did not create.
 set -euo pipefail
 export LC_ALL=C # one byte per character
 : "${BASE_URL:?}" "${STATE:?}"
 
 readonly components='(request-target) host date x-service-callback digest'
 readonly max_body_bytes=65536
-# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
+# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by the id.
 readonly max_skew=300
 
 work="$(mktemp -d)"
@@ -125,8 +125,8 @@ skew=$(($(date +%s) - at))
 ((skew <= max_skew && skew >= -max_skew)) || reject 'the date differs too much from the current time'
 
 # Store the callback before responding with 200: socat may end this script after the response.
-check_id="$(jq --raw-output .check_id "$work/body")"
-[[ "$check_id" =~ ^[0-9a-f-]{36}$ ]] || reject 'invalid or missing check_id'
-mv --no-clobber "$work/body" "$STATE/$check_id.json"
-echo "verified: $check_id $(jq --raw-output '"\(.status) match=\(.match)"' "$STATE/$check_id.json")" >&2
+id="$(jq --raw-output '.check_id // .verification_id' "$work/body")"
+[[ "$id" =~ ^[0-9a-f-]{36}$ ]] || reject 'invalid or missing id'
+mv --no-clobber "$work/body" "$STATE/$id.json"
+echo "verified: $id $(jq --raw-output '"\(.status) match=\(.match)"' "$STATE/$id.json")" >&2
 respond '200 OK'

@@ -22,13 +22,14 @@ use crate::{
     http::{HttpClient, HttpError, HttpResponse},
     printer::{self, Output, Printer},
     profile::{AccessToken, ClientCredential, Profile, ProfileStore, Secret, TokenCache, resolve_profile},
-    system::{Progress, now},
+    progress::Progress,
+    system::now,
 };
 
 /// Longer than the server's own request timeout.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const MAX_PAGE_SIZE: u32 = 100;
+pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 const RATE_LIMIT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Requests to the server of a profile, and the printer of the command that makes them.
@@ -217,7 +218,7 @@ impl ApiSession {
         }
         if let Some(key) = idempotency_key {
             let key = HeaderValue::try_from(key)
-                .map_err(|_| CommandError::with_hint("invalid --idempotency-key", "Use printable ASCII characters."))?;
+                .map_err(|_| CommandError::usage("invalid --idempotency-key", "Use printable ASCII characters."))?;
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         let body = body.unwrap_or_default();
@@ -331,7 +332,7 @@ impl ApiSession {
             let next = self.fetch_page(scope, path, search, MAX_PAGE_SIZE, number).await?;
             let is_last = next.content.is_empty() || u64::from(number) >= next.pages;
             all.extend(next.content);
-            progress.show(&format!("{} of {}", all.len(), next.total));
+            progress.show_bar(all.len() as u64, next.total, "items");
             if is_last {
                 break;
             }

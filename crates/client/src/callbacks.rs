@@ -19,10 +19,13 @@ use crate::{
     context::ClientContext,
     error::{ApiProblem, CommandError},
     printer::{self, Output, Record},
-    system::{Progress, now, random_bytes},
+    progress::Progress,
+    system::{now, random_bytes},
 };
 
 const COLUMNS: [&str; 5] = ["check_id", "product", "result", "scheduled_at", "detail"];
+/// Counted by the progress bar.
+const CALLBACKS: &str = "callbacks";
 const MAX_ATTEMPTS: u32 = 4;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
@@ -68,8 +71,8 @@ pub(crate) async fn run(context: &ClientContext, command: WithProfile<CallbacksA
 async fn resend_by_id(session: &ApiSession, products: &[Product], checks: &[CheckId]) -> Result<(), CommandError> {
     let mut results = vec![];
     let mut progress = Progress::start();
-    for (done, check) in checks.iter().enumerate() {
-        progress.show_bar(done, checks.len());
+    for (done, check) in (0..).zip(checks) {
+        progress.show_bar(done, checks.len() as u64, CALLBACKS);
         results.push(resend_in_any_product(session, products, &check.to_string()).await?);
     }
     drop(progress);
@@ -97,7 +100,7 @@ async fn resend_in_any_product(
         }
         last = Some(result);
     }
-    last.ok_or_else(|| CommandError::with_hint("no product selected", "Omit --product."))
+    last.ok_or_else(|| CommandError::usage("no product selected", "Omit --product."))
 }
 
 async fn resend_since(
@@ -110,8 +113,9 @@ async fn resend_since(
     let mut results = vec![];
     let mut without = 0;
     let mut progress = Progress::start();
-    for (done, check) in checks.iter().enumerate() {
-        progress.show_bar(done, checks.len());
+    for (done, check) in (0..).zip(&checks) {
+        progress.show_bar(done, checks.len() as u64, CALLBACKS);
+        progress.print_occasionally(|| format!("{done} of {} {CALLBACKS}", checks.len()));
         let outcome = resend(session, check.product, &check.check_id).await?;
         match &outcome {
             ResendOutcome::Rejected(problem) if problem.error_code == "callback_missing" => without += 1,
@@ -126,7 +130,7 @@ async fn resend_since(
         let all = checks.len();
         let refused = if refused > 0 { format!("; {refused} rejected, with the reason above") } else { String::new() };
         printer::print_note(&format!(
-            "{sent} callbacks resent for {all} concluded checks; {without} without a callback{refused}."
+            "Callbacks resent: {sent}, for {all} concluded checks; {without} without a callback{refused}."
         ));
     }
     Ok(())

@@ -36,7 +36,7 @@ impl CommandError {
         CommandError::Rejected { message: message.into(), hint: hint.into() }
     }
 
-    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         CommandError::Usage { message: message.into(), hint: hint.into() }
     }
 

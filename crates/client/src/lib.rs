@@ -19,6 +19,7 @@ mod open;
 pub mod printer;
 mod products;
 mod profile;
+mod progress;
 mod prompt;
 mod raw_request;
 mod reports;
@@ -42,8 +43,10 @@ pub use self::{
     error::{ApiProblem, CommandError},
     http::is_ringtrue,
     listen::listen,
-    management::{CredentialsApi, SECRET_SHOWN_ONCE},
+    login::list_profile_names,
+    management::{CredentialsApi, SECRET_SHOWN_ONCE, list_projects},
     products::eligibility,
+    progress::Progress,
     selftest::{selftest_profile, selftest_server},
     system::{SignalAction, Signals},
 };

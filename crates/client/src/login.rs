@@ -80,6 +80,11 @@ pub(crate) fn profiles(context: &ClientContext) -> Result<(), CommandError> {
     Ok(context.printer.print_list(&COLUMNS, records)?)
 }
 
+/// Names of all profiles, for shell completion.
+pub fn list_profile_names(context: &ClientContext) -> Result<Vec<String>, CommandError> {
+    ProfileStore::open(context)?.names()
+}
+
 pub(crate) async fn token(
     context: &ClientContext,
     profile_option: &ProfileOption,
@@ -117,7 +122,7 @@ fn require_origin(base_url: &SecureUrl) -> Result<Url, CommandError> {
     if url.path() == "/" && url.query().is_none() && url.fragment().is_none() {
         return Ok(url.clone());
     }
-    Err(CommandError::with_hint(
+    Err(CommandError::usage(
         format!("{url} is not the base URL of a server"),
         format!("Use scheme, host and port only: --base-url {}", url.origin().ascii_serialization()),
     ))

@@ -4,11 +4,11 @@ use ringtrue_domain::{product::Scope, tenancy::ClientId, timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    api::{ApiSession, text_field},
+    api::{ApiSession, MAX_PAGE_SIZE, text_field},
     argument_values::ProfileName,
     arguments::{
-        CredentialOwnerArguments, CredentialsAction, NewCredential, NewProject, ProjectMode, ProjectsAction,
-        WithProfile,
+        CredentialOwnerArguments, CredentialsAction, NewCredential, NewProject, ProfileOption, ProjectMode,
+        ProjectsAction, WithProfile,
     },
     context::ClientContext,
     error::CommandError,
@@ -45,6 +45,20 @@ pub(crate) async fn projects(
             print_created(context, created)
         }
     }
+}
+
+/// Ids and names of the newest projects of the profile's workspace, for shell completion.
+pub async fn list_projects(
+    context: &ClientContext,
+    profile: Option<&ProfileName>,
+) -> Result<Vec<(String, String)>, CommandError> {
+    let session = ApiSession::open(context, &ProfileOption { profile: profile.cloned() })?;
+    let path = ["v1", "management", "workspaces", session.workspace_id()?, "projects"];
+    let page = session.fetch_page(Scope::Management, &path, None, MAX_PAGE_SIZE, 1).await?;
+    let id_and_name = |project: &Value| {
+        Some((text_field(project, "project_id")?.to_owned(), text_field(project, "name")?.to_owned()))
+    };
+    Ok(page.content.iter().filter_map(id_and_name).collect())
 }
 
 fn new_project_body(new: &NewProject) -> Value {

@@ -230,7 +230,7 @@ pub(crate) fn resolve_profile(context: &ClientContext, option: &ProfileOption) -
     }
     let named = context.environment.profile.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PROFILE);
     named.parse().map_err(|error: InvalidProfileName| {
-        CommandError::with_hint(format!("{PROFILE_VARIABLE} is not a valid profile name"), error.to_string())
+        CommandError::usage(format!("{PROFILE_VARIABLE} is not a valid profile name"), error.to_string())
     })
 }
 

@@ -17,7 +17,8 @@ use crate::{
     listen::BackgroundReceiver,
     printer::{self, Output, Printer, Record, escape_controls},
     profile::{ClientCredential, Profile, Secret},
-    system::{Progress, random_bytes},
+    progress::Progress,
+    system::random_bytes,
     trigger,
     verify::SimulatedPhone,
     watch::is_open,
@@ -379,14 +380,14 @@ fn string_field(of: &Value, name: &str) -> Result<String, CaseError> {
 
 impl Report {
     fn record(&mut self, case: &'static str, result: CaseResult) -> io::Result<()> {
-        self.progress.show("");
         if self.printer.output == Output::Table {
             let (mark, detail) = match &result {
                 Ok(detail) => ("ok  ", detail.as_str()),
                 Err(CaseError::Failed(detail)) => ("FAIL", detail.as_str()),
                 Err(CaseError::Skipped(detail)) => ("-   ", *detail),
             };
-            printer::print_text(escape_controls(&format!("{mark}  {case:<38}  {detail}")).trim_end())?;
+            let line = escape_controls(&format!("{mark}  {case:<38}  {detail}"));
+            self.progress.suspend(|| printer::print_text(line.trim_end()))?;
         }
         self.results.push((case, result));
         Ok(())

@@ -179,7 +179,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
     };
     match next_task.as_ref().unwrap_or(&action.task) {
         UserAction::Text { .. } if arguments.redeem => {
-            Err(CommandError::with_hint("Reverse SMS checks have no code to redeem", "Omit --redeem."))
+            Err(CommandError::usage("Reverse SMS checks have no code to redeem", "Omit --redeem."))
         }
         UserAction::Text { to, body } => {
             let from = sim.or_else(|| action.number.clone()).unwrap_or_default();
@@ -189,7 +189,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
             let has_failed = ["ERROR", "EXPIRED"].iter().any(|status| check["status"] == *status);
             if has_failed { Err(CommandError::AlreadyReported) } else { Ok(()) }
         }
-        UserAction::Open { .. } if !arguments.fault.is_empty() => Err(CommandError::with_hint(
+        UserAction::Open { .. } if !arguments.fault.is_empty() => Err(CommandError::usage(
             "--fault applies to SMS, which this check does not use",
             "Use a --sim whose last digits select the outcome: …99 fails, …95 is too late, …98 never responds.",
         )),

@@ -47,27 +47,34 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
         return watch::watch_check(&session, PRODUCT, id, PollInterval { seconds: 1 }).await;
     };
     let given_up: &[&str] = if arguments.no_mobile_data { &["secure_sna"] } else { &[] };
-    let mut is_first = true;
+    let (mut is_first, mut failures) = (true, 0);
     let phone = SimulatedPhone { sim: &sim, given_up };
     let concluded = phone
         .walk(&session, created, async |verification: &Value| {
             session.printer.print_stream_item(check_columns(PRODUCT), verification, is_first)?;
             is_first = false;
-            print_step(verification);
+            print_failures(verification, &mut failures);
+            print_next_step(verification, given_up);
             Ok(())
         })
         .await?;
     if text_field(&concluded, "status") == Some("COMPLETED") { Ok(()) } else { Err(CommandError::AlreadyReported) }
 }
 
-/// Prints the last step that failed, and what the phone does next.
-fn print_step(verification: &Value) {
+/// Prints the failed steps, except those that were printed.
+fn print_failures(verification: &Value, printed: &mut usize) {
     let steps = verification.get("steps").and_then(Value::as_array).into_iter().flatten();
-    if let Some(failed) = steps.rev().find(|step| step.get("error_code").is_some()) {
+    for failed in steps.filter(|step| step.get("error_code").is_some()).skip(*printed) {
         let text = |name| text_field(failed, name).unwrap_or_default();
         printer::print_note(&format!("{} failed: {}", text("method"), text("error_code")));
+        *printed += 1;
     }
+}
+
+/// Prints what the phone does next.
+fn print_next_step(verification: &Value, given_up: &[&str]) {
     match verification.get("next_step").and_then(|step| text_field(step, "method")) {
+        Some(method) if given_up.contains(&method) => printer::print_note(&format!("The phone gives up {method}.")),
         Some("secure_sna") => printer::print_note("The phone opens the URL."),
         Some("reverse_sms") => printer::print_note("The phone sends the SMS."),
         _ => {}

@@ -16,7 +16,8 @@ use crate::{
     context::ClientContext,
     error::CommandError,
     printer,
-    system::{Progress, Signals},
+    progress::Progress,
+    system::Signals,
 };
 
 const PAGE_SIZE: u32 = 100;
@@ -152,8 +153,8 @@ pub(crate) async fn watch_check(
     loop {
         if let Some(check) = transient_errors.retry_if_transient(session.fetch_check(product, id).await)? {
             if status.as_deref() != Some(status_of(&check)) {
-                progress.show("");
-                session.printer.print_stream_item(check_columns(product), &check, status.is_none())?;
+                let is_first = status.is_none();
+                progress.suspend(|| session.printer.print_stream_item(check_columns(product), &check, is_first))?;
             }
             match status_of(&check) {
                 "COMPLETED" => return Ok(()),

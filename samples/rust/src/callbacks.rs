@@ -14,7 +14,7 @@ use ring::{
 use serde_json::Value;
 
 const COMPONENTS: &str = "(request-target) host date x-service-callback digest";
-/// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
+/// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by the id.
 const MAX_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);

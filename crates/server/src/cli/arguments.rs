@@ -52,7 +52,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Config(ConfigAction),
     /// Create and list workspaces, and set their rate limits
-    #[command(subcommand, alias = "workspaces")]
+    #[command(subcommand, name = "workspaces", alias = "workspace")]
     Workspace(WorkspaceAction),
     /// Create, list and delete credentials of a workspace or project
     #[command(alias = "credential")]
@@ -282,8 +282,8 @@ pub(super) struct LinkArguments {
     /// Id of the member's workspace
     #[arg(long, value_name = "ID", requires = "member")]
     pub workspace: Option<WorkspaceId>,
-    /// Role of the member: `viewer`, `developer` or `owner`
-    #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member")]
+    /// Role of the member
+    #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member", value_parser = role_parser())]
     pub role: Role,
     #[command(flatten)]
     pub deployment: DataArguments,
@@ -328,6 +328,10 @@ pub(super) enum KeysAction {
 
 fn key_purpose_parser() -> impl TypedValueParser<Value = KeyPurpose> {
     PossibleValuesParser::new(KeyPurpose::ROTATING.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
+}
+
+fn role_parser() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(Role::ALL.map(Role::as_str)).try_map(|text| text.parse::<Role>())
 }
 
 fn shell_parser() -> impl TypedValueParser<Value = Shell> {
@@ -378,9 +382,9 @@ mod tests {
             "ringtrue",
             "ringtrue dev --listen 0.0.0.0:8080",
             "ringtrue dev --listen localhost",
-            "ringtrue workspace create",
-            "ringtrue workspace limit 0199b0a8-0000-7000-8000-000000000000",
-            "ringtrue workspace limit nonsense --create 1",
+            "ringtrue workspaces create",
+            "ringtrue workspaces limit 0199b0a8-0000-7000-8000-000000000000",
+            "ringtrue workspaces limit nonsense --create 1",
             "ringtrue credentials",
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --expires-at tomorrow",
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --scopes reverse_sms",
@@ -414,6 +418,7 @@ mod tests {
             "ringtrue trigger --fault lost",
             "ringtrue selftest --slow",
             "ringtrue completion tcsh",
+            "ringtrue console link --member a@example.com --workspace 0199b0a8-0000-7000-8000-000000000000 --role boss",
             "ringtrue keys rotate",
             "ringtrue keys rotate --purpose other",
             "ringtrue keys rewrap",

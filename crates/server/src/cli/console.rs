@@ -75,7 +75,7 @@ async fn with_engine<T>(
         return context.with_engine_for(&config, async |engine| work(engine, &base_url).await).await;
     };
     if context.config_file.is_some() {
-        return Err(CliError::with_hint(
+        return Err(CliError::usage(
             "`--data` and `--config` cannot be combined",
             "Use `--data DIR` for `ringtrue dev`, and `--config PATH` for `ringtrue serve`.",
         ));
@@ -97,7 +97,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
             invited.map_err(|error| {
                 let hint = match &error {
                     MemberError::AlreadyMember => "Use `--account EMAIL` to create a link that sets a new password.",
-                    _ => "Run `ringtrue workspace list` to see the workspaces.",
+                    _ => "Run `ringtrue workspaces list` to see the workspaces.",
                 };
                 match error {
                     MemberError::Store(error) => error.into(),
@@ -106,7 +106,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
             })
         }
         LinkArguments { deployment: DataArguments { data: Some(_) }, .. } => dev::create_sign_in_link(engine).await,
-        _ => Err(CliError::with_hint("no email given", "Use --admin, --member or --account.")),
+        _ => Err(CliError::usage("no email given", "Use --admin, --member or --account.")),
     }
 }
 

@@ -43,14 +43,7 @@ impl CommandContext {
 
     /// Context of commands that call the API of a server.
     pub(super) fn client(&self) -> Result<ClientContext, CliError> {
-        let variable = |name| Ok::<_, ConfigError>(self.environment.var(name)?.map(str::to_owned));
-        let environment = ClientEnvironment {
-            home: variable("HOME")?,
-            xdg_config_home: variable("XDG_CONFIG_HOME")?,
-            profile: variable(PROFILE_VARIABLE)?,
-            client_secret: variable(CLIENT_SECRET_VARIABLE)?,
-        };
-        Ok(ClientContext { environment, printer: self.printer })
+        Ok(client_context(&self.environment, self.printer)?)
     }
 
     /// Runs `work` with an engine over the configured database. Running servers pick up its changes.
@@ -92,6 +85,17 @@ impl CommandContext {
         engine.node.deregister_node().await;
         done
     }
+}
+
+pub(super) fn client_context(environment: &Environment, printer: Printer) -> Result<ClientContext, ConfigError> {
+    let variable = |name| Ok::<_, ConfigError>(environment.var(name)?.map(str::to_owned));
+    let environment = ClientEnvironment {
+        home: variable("HOME")?,
+        xdg_config_home: variable("XDG_CONFIG_HOME")?,
+        profile: variable(PROFILE_VARIABLE)?,
+        client_secret: variable(CLIENT_SECRET_VARIABLE)?,
+    };
+    Ok(ClientContext { environment, printer })
 }
 
 /// Opens the configured database. Fails unless its schema matches this binary.

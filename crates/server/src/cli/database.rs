@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use ringtrue_client::printer::{self, Output, Record};
+use ringtrue_client::{
+    Progress,
+    printer::{self, Output, Record},
+};
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode, timestamp};
 use ringtrue_engine::{
     keys::{self, KeyRotation, KeySummary},
@@ -62,10 +65,13 @@ pub(super) async fn migrate(context: &CommandContext) -> Result<(), CliError> {
 /// Distributes tables over the servers of a Citus cluster.
 pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError> {
     let url = context.config()?.store.url;
-    let progress = |DistributionProgress { table, number, total }| {
-        printer::print_note(&format!("{number} of {total}: {table}"));
+    let mut progress = Progress::start();
+    let report = |DistributionProgress { table, number, total }| {
+        progress.show_bar(number as u64 - 1, total as u64, &format!("tables; {table}"));
+        progress.print_line(&format!("{number} of {total}: {table}"));
     };
-    let distributed = ringtrue_store::distribute(&url, progress).await?;
+    let distributed = ringtrue_store::distribute(&url, report).await?;
+    drop(progress);
     match (context.printer.output, distributed.as_slice()) {
         (Output::Table, []) => printer::print_text("All tables are distributed.")?,
         (Output::Table, names) => printer::print_text(&format!("Distributed: {}.", names.join(", ")))?,
@@ -78,12 +84,14 @@ pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError>
 pub(super) async fn erase(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
     // The error must not echo the number: it may be a mistyped real one.
     let number = Msisdn::parse(&arguments.number.read()?, Mode::Sandbox).map_err(|error| {
-        CliError::with_hint(
+        CliError::usage(
             format!("not a number in E.164 format: {error}"),
             "Use the country code and digits only, such as +447700900123.",
         )
     })?;
+    let progress = Progress::spin("erasing");
     let (erased, event) = context.with_engine(async |engine| Ok(engine.node.erase_number(&number).await?)).await?;
+    drop(progress);
     context.printer.print_record(vec![
         ("erased_at", json!(timestamp::format(event.at))),
         ("audit_event_id", json!(event.id.to_string())),

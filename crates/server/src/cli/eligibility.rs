@@ -50,7 +50,7 @@ async fn explain(
             let project = project.map(|id| find_project(engine, id)).transpose()?;
             // Errors must not echo the input: it is personal data.
             let user = EligibilitySubject::parse(&input, project.as_deref());
-            let user = user.map_err(|error| CliError::with_hint(error.to_string(), EXPECTED_INPUT_HINT))?;
+            let user = user.map_err(|error| CliError::usage(error.to_string(), EXPECTED_INPUT_HINT))?;
             let explanation = engine.checks.explain_eligibility(project.as_deref(), &user).await;
             print_explanation(context, &user, project.as_deref(), explanation)
         })

@@ -67,6 +67,11 @@ impl CliError {
         CommandError::with_hint(message, hint).into()
     }
 
+    /// Invalid command line that the parser of arguments cannot detect.
+    pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        CommandError::usage(message, hint).into()
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             CliError::Configuration(_)

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "selftest",
         ],
     ),
-    ("Administration", &["workspace", "console", "keys", "erase"]),
+    ("Administration", &["workspaces", "console", "keys", "erase"]),
     (
         "API client",
         &[

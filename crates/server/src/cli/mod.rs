@@ -8,6 +8,7 @@
 //! Secrets are never command-line arguments, which every user of the machine can read.
 
 mod arguments;
+mod completion;
 mod console;
 mod context;
 mod database;
@@ -25,12 +26,12 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 use clap::FromArgMatches;
 use ringtrue_client::{
     CommandError,
-    printer::{self, Printer},
+    printer::{self, Output, Printer},
 };
 
 use self::{
     arguments::{Arguments, Command},
-    context::CommandContext,
+    context::{CommandContext, client_context},
     error::CliError,
 };
 use crate::config::Environment;
@@ -40,6 +41,16 @@ const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Parses the arguments and runs the command.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let client = client_context(&environment, Printer { output: Output::Table });
+    // Variables that are not valid text are reported by the commands that need them.
+    if let Ok(client) = client {
+        match completion::complete(&arguments, &client) {
+            Ok(false) => {}
+            Ok(true) => return ExitCode::SUCCESS,
+            Err(error) => return report_usage(&error),
+        }
+    }
     let mut command = help::command();
     let parsed = command
         .try_get_matches_from_mut(arguments)
@@ -47,10 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
     let arguments = match parsed {
         Ok(arguments) => arguments,
         // `--help` and `--version` are also reported as errors, with exit code 0.
-        Err(error) => {
-            let _ = error.print();
-            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
-        }
+        Err(error) => return report_usage(&error),
     };
     let context =
         CommandContext { config_file: arguments.config, environment, printer: Printer { output: arguments.output } };
@@ -74,6 +82,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
     }
 }
 
+fn report_usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
 async fn run_command(context: &CommandContext, command: Command) -> Result<(), CliError> {
     match command {
         Command::Dev(arguments) => Box::pin(dev::dev(context, &arguments)).await,
@@ -95,10 +108,6 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Import(arguments) => transfer::import(context, &arguments).await,
         Command::Client(command) => Ok(ringtrue_client::run(&context.client()?, command).await?),
         Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
-        Command::Completion { shell } => {
-            let mut script = vec![];
-            clap_complete::generate(shell, &mut help::command(), "ringtrue", &mut script);
-            Ok(printer::print_text(&String::from_utf8_lossy(&script))?)
-        }
+        Command::Completion { shell } => completion::print_script(shell),
     }
 }

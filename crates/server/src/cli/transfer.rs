@@ -4,10 +4,9 @@ use std::{
     fs::File,
     io::{self, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use ringtrue_client::printer;
+use ringtrue_client::{Progress, printer};
 use ringtrue_engine::ports::{Clock, StoreError};
 use ringtrue_store::{BackupError, BackupProgress, ExportOptions, TransferError, TransferProgress};
 use serde_json::json;
@@ -21,33 +20,16 @@ use super::{
 
 /// Standard input or output, instead of a file.
 const STANDARD_STREAM: &str = "-";
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Limits notes about progress to one in a second.
-struct ProgressNotes {
-    last: Instant,
-}
-
-impl ProgressNotes {
-    fn new() -> Self {
-        ProgressNotes { last: Instant::now() }
-    }
-
-    fn print(&mut self, note: impl FnOnce() -> String) {
-        if self.last.elapsed() >= PROGRESS_INTERVAL {
-            self.last = Instant::now();
-            printer::print_note(&note());
-        }
-    }
-}
 
 fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
-    let mut notes = ProgressNotes::new();
-    move |TransferProgress { table, rows, is_complete }| {
+    let mut progress = Progress::start();
+    move |TransferProgress { table, number, total, rows, is_complete }| {
+        let done = if is_complete { number } else { number - 1 };
+        progress.show_bar(done, total, &format!("tables; {table}: {rows} rows"));
         if is_complete {
-            printer::print_note(&format!("{table}: {rows} rows"));
+            progress.print_line(&format!("{table}: {rows} rows"));
         } else {
-            notes.print(|| format!("{table}: {rows} rows so far"));
+            progress.print_occasionally(|| format!("{table}: {rows} rows so far"));
         }
     }
 }
@@ -55,9 +37,10 @@ fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
 /// Copies the SQLite database of a running deployment.
 pub(super) async fn backup(context: &CommandContext, arguments: &BackupArguments) -> Result<(), CliError> {
     let url = context.config()?.store.url;
-    let mut notes = ProgressNotes::new();
+    let mut progress = Progress::start();
     let report = move |BackupProgress { copied_pages, total_pages }| {
-        notes.print(|| format!("{copied_pages} of {total_pages} pages copied"));
+        progress.show_bar(copied_pages, total_pages, "pages");
+        progress.print_occasionally(|| format!("{copied_pages} of {total_pages} pages copied"));
     };
     let bytes = ringtrue_store::backup(&url, &arguments.file, report).await.map_err(|error| match error {
         BackupError::Store(error) => CliError::Store(error),

@@ -132,7 +132,7 @@ async fn create_credential(
 ) -> Result<(), CliError> {
     let issue = async |engine: &Engine| {
         if expires_at.is_some_and(|at| at <= engine.clock().now()) {
-            return Err(CliError::with_hint("--expires-at is in the past", "Use a time in the future."));
+            return Err(CliError::usage("--expires-at is in the past", "Use a time in the future."));
         }
         Ok(engine.management.create_workspace_credential_as_operator(workspace, expires_at).await?)
     };

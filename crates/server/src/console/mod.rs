@@ -31,6 +31,7 @@ mod overview;
 mod page;
 mod projects;
 mod requests;
+mod sandbox_tokens;
 mod search;
 mod session;
 mod sign_in;
@@ -108,6 +109,7 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", projects::replace_networks)
         .merge(eligibility::routes())
         .merge(signatures::routes())
+        .merge(sandbox_tokens::routes())
         .merge(audit::routes())
         .merge(deployment::routes())
         .get("/console/workspaces/{workspace_id}/new-project", projects::new_form)

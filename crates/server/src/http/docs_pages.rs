@@ -17,6 +17,8 @@ use crate::pages::{
 
 const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 const DOCUMENT_PATH: &str = "/openapi.json";
+/// The document without internal operations.
+const REFERENCE_DOCUMENT_PATH: &str = "/assets/reference.json";
 const ERRORS_PATH: &str = "/errors";
 
 pub fn routes() -> Routes {
@@ -28,15 +30,20 @@ pub fn routes() -> Routes {
     pages::ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
 }
 
-/// Scripts of the API reference, which are not part of the OpenAPI document.
+/// Scripts and document of the API reference, which are not part of the OpenAPI document.
 pub fn script_routes() -> Routes {
     Routes::default()
         .get("/assets/scalar.js", scalar)
         .get("/assets/reference.js", || async { asset(pages::REFERENCE_SCRIPT) })
+        .get(REFERENCE_DOCUMENT_PATH, reference_document)
 }
 
 async fn document(State(app): State<App>) -> Result<Response, Problem> {
     Ok(json_bytes_response(StatusCode::OK, rendered(&app, DOCUMENT_PATH)?))
+}
+
+async fn reference_document(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(json_bytes_response(StatusCode::OK, rendered(&app, REFERENCE_DOCUMENT_PATH)?))
 }
 
 async fn reference() -> Response {
@@ -67,13 +74,16 @@ fn rendered(app: &App, path: &str) -> Result<Bytes, Problem> {
 
 fn render(base_url: &str) -> Result<BTreeMap<String, Bytes>, PageError> {
     let document = pages::openapi::document(base_url);
-    let error_pages = ErrorPages::new(&document)?;
+    let reference = pages::openapi::reference_document(&document)?;
+    // Error pages link to operations of the reference.
+    let error_pages = ErrorPages::new(&reference)?;
     let entries: Vec<ErrorEntry<'static>> = ProblemCode::ALL.iter().map(|code| error_entry(*code)).collect();
     let mut rendered = BTreeMap::from([(ERRORS_PATH.to_owned(), error_pages.index(&entries)?.into())]);
     for entry in &entries {
         rendered.insert(format!("{ERRORS_PATH}/{}", entry.code), error_pages.page(entry)?.into());
     }
     rendered.insert(DOCUMENT_PATH.to_owned(), document.into());
+    rendered.insert(REFERENCE_DOCUMENT_PATH.to_owned(), reference.into());
     Ok(rendered)
 }
 

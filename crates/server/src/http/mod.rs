@@ -20,7 +20,7 @@ pub(crate) mod parameters;
 pub(crate) mod problem;
 pub(crate) mod request_context;
 mod request_limits;
-mod response;
+pub(crate) mod response;
 pub mod routes;
 mod sandbox;
 mod silent;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+pub(super) const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// Limits nested references, which may be circular.
 const MAX_REFERENCE_DEPTH: usize = 16;

@@ -1,6 +1,10 @@
 //! OpenAPI document: written as YAML, embedded as JSON, served with the deployment's base URL.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+
+use super::document::{METHODS, array_items, str_member};
 
 /// Document with the example base URL.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
@@ -15,17 +19,45 @@ pub fn document(base_url: &str) -> String {
     DOCUMENT.replace(EXAMPLE_BASE_URL, inside_a_string)
 }
 
+/// Operations of operators, devices, browsers and load balancers, which are of no use to clients of the API.
+const INTERNAL_OPERATIONS: [&str; 9] = [
+    "returnFromOperator",
+    "authorizeSandboxDevice",
+    "getReference",
+    "listErrors",
+    "getError",
+    "getStylesheet",
+    "getIcon",
+    "getLiveness",
+    "getReadiness",
+];
+
+/// Returns a document without internal operations, for the API reference.
+pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
+    let mut root: Value = serde_json::from_str(document)?;
+    let mut tags = BTreeSet::new();
+    if let Some(paths) = root.get_mut("paths").and_then(Value::as_object_mut) {
+        for item in paths.values_mut().filter_map(Value::as_object_mut) {
+            item.retain(|_, operation| !INTERNAL_OPERATIONS.contains(&str_member(operation, "operationId")));
+            let names =
+                METHODS.iter().filter_map(|method| item.get(*method)).flat_map(|node| array_items(node, "tags"));
+            tags.extend(names.filter_map(Value::as_str).map(str::to_owned));
+        }
+        paths.retain(|_, item| METHODS.iter().any(|method| item.get(method).is_some()));
+    }
+    if let Some(all) = root.get_mut("tags").and_then(Value::as_array_mut) {
+        all.retain(|tag| tags.contains(str_member(tag, "name")));
+    }
+    Ok(root.to_string())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use serde_json::{Map, json};
 
     use super::*;
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-    const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
     fn parsed() -> Value {
         serde_json::from_str(DOCUMENT).expect("the build wrote JSON")
@@ -219,6 +251,22 @@ mod tests {
             root["components"]["examples"]["not_found"]["value"]["type"],
             "http://127.0.0.1:8080/errors/not_found"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn reference_has_no_internal_operations() -> Outcome {
+        let (full, reference) = (parsed(), serde_json::from_str::<Value>(&reference_document(DOCUMENT)?)?);
+        let ids = |root: &Value| -> BTreeSet<String> {
+            let ids = operations(root).into_iter().map(|(_, _, operation)| operation["operationId"].as_str());
+            ids.map(|id| id.expect("an id").to_owned()).collect()
+        };
+        let left_out: BTreeSet<String> = ids(&full).difference(&ids(&reference)).cloned().collect();
+        assert_eq!(left_out, INTERNAL_OPERATIONS.map(str::to_owned).into());
+        let tags: Vec<&str> = array_items(&reference, "tags").map(|tag| str_member(tag, "name")).collect();
+        assert!(tags.contains(&"Sandbox") && !tags.contains(&"Operators"), "{tags:?}");
+        assert!(reference["paths"].get("/livez").is_none() && reference["paths"].get("/openapi.json").is_some());
+        assert_eq!(reference["components"], full["components"]);
         Ok(())
     }
 

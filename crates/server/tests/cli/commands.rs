@@ -17,7 +17,7 @@ fn version_and_help_succeed() {
     let help = deployment.run("--help").expect_code(0).text();
     for part in [
         "\nServer:\n  dev ",
-        "\nAdministration:\n  workspace ",
+        "\nAdministration:\n  workspaces ",
         "\nAPI client:\n  login ",
         "\nExit codes:\n  0  Success\n",
     ] {
@@ -175,7 +175,7 @@ fn expiry_in_the_past_is_rejected() {
     assert_eq!(ending["expires_at"], "2099-01-31T00:00:00.000Z");
     assert_ne!(lasting["client_id"], ending["client_id"]);
 
-    let late = deployment.run(&format!("{create} --expires-at 2020-01-31T00:00:00Z")).expect_code(1).errors();
+    let late = deployment.run(&format!("{create} --expires-at 2020-01-31T00:00:00Z")).expect_code(2).errors();
     assert!(late.contains("--expires-at is in the past"), "{late}");
 }
 
@@ -232,37 +232,122 @@ fn wrong_exposed_or_missing_master_key_exits_with_3() {
     deployment.run("keys list").expect_code(0);
 }
 
+/// Completes the last word, as bash does, and returns the candidates.
+fn complete(client: &TestClient, line: &str) -> Vec<String> {
+    let script = client.path("completion.bash");
+    fs::write(&script, client.run("completion bash").expect_code(0).text()).unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    let (last, count) = (words[words.len() - 1], words.len() - 1);
+    let complete = format!(
+        "source completion.bash && COMP_WORDS=({}) COMP_CWORD={count} && _clap_complete_ringtrue ringtrue '{last}' '' \
+         && printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &complete]).current_dir(client.path("")).env_remove("RINGTRUE_PROFILE");
+    let output = bash.env("XDG_CONFIG_HOME", client.path("config")).output().expect("bash runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
 #[test]
-fn completion_scripts_contain_the_commands() {
+fn completion_scripts_call_the_binary() {
     let client = TestClient::empty();
     for shell in ["bash", "zsh", "fish"] {
         let script = client.run(&format!("completion {shell}")).expect_code(0).text();
-        for word in [
-            "reverse-sms",
-            "secure-sna",
-            "callbacks",
-            "resend",
-            "--since",
-            "tail",
-            "selftest",
-            "rotate",
-            "--output",
-            "csv",
-        ] {
-            // Fish writes long options without their dashes.
-            assert!(script.contains(word.trim_start_matches('-')), "{word} is missing in the {shell} script");
-        }
+        assert!(script.contains(env!("CARGO_BIN_EXE_ringtrue")), "{shell}: {script}");
+        assert!(script.contains("_RINGTRUE_COMPLETE"), "{shell}: {script}");
     }
 }
 
 #[test]
-fn bash_completes_a_command() {
+fn bash_completes_commands_and_fixed_values() {
     let client = TestClient::empty();
-    let script = client.path("completion.bash");
-    fs::write(&script, client.run("completion bash").expect_code(0).text()).unwrap();
-    let complete = "source completion.bash && COMP_WORDS=(ringtrue reverse) COMP_CWORD=1 \
-                    && _ringtrue ringtrue reverse ringtrue && echo \"${COMPREPLY[@]}\"";
-    let bash = Command::new("bash").args(["-c", complete]).current_dir(client.path("")).output().expect("bash runs");
-    let (output, problems) = (String::from_utf8_lossy(&bash.stdout), String::from_utf8_lossy(&bash.stderr));
-    assert_eq!(output.trim(), "reverse-sms", "{problems}");
+    for (line, expected) in [
+        ("ringtrue reverse", vec!["reverse-sms"]),
+        ("ringtrue callbacks resend --sin", vec!["--since"]),
+        ("ringtrue token --scope man", vec!["management"]),
+        ("ringtrue tail --product s", vec!["secure-sna", "sim-swap"]),
+        ("ringtrue keys rotate --purpose s", vec!["sandbox_callback", "seal"]),
+        ("ringtrue console link --role d", vec!["developer"]),
+        ("ringtrue completion ", vec!["bash", "zsh", "fish"]),
+        // Without a profile there is no server to ask.
+        ("ringtrue usage --project 0", vec![]),
+    ] {
+        let found = complete(&client, line);
+        let found: Vec<&str> = found.iter().map(String::as_str).filter(|candidate| !candidate.is_empty()).collect();
+        let is_option = |candidate: &&str| candidate.starts_with("--") && !line.ends_with("--sin");
+        let found: Vec<&str> = found.into_iter().filter(|candidate| !is_option(candidate)).collect();
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+#[test]
+fn bash_completes_profiles_and_projects() {
+    let mut client = TestClient::start();
+    client.run("login --data data --profile acme").expect_code(0);
+    assert_eq!(complete(&client, "ringtrue whoami --profile a"), ["acme"]);
+    let dev = client.dev();
+    let project = dev["project"]["project_id"].as_str().unwrap();
+    assert_eq!(complete(&client, &format!("ringtrue usage --profile acme --project {}", &project[..4])), [project]);
+    assert_eq!(complete(&client, &format!("ringtrue projects --profile acme get {}", &project[..4])), [project]);
+    client.stop();
+    assert_eq!(complete(&client, &format!("ringtrue usage --profile acme --project {}", &project[..4])), [""]);
+}
+
+/// First column of the tables of exit codes.
+fn documented_codes(text: &str, parse: impl Fn(&str) -> Option<&str>) -> Vec<i32> {
+    text.lines().filter_map(parse).filter_map(|code| code.trim().parse().ok()).collect()
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help_and_the_documentation() {
+    let mut client = TestClient::signed_in();
+    client.stop();
+    let (empty, deployment, invalid) = (TestClient::empty(), Deployment::new(), Deployment::new());
+    invalid.configure("region = \"mars\"");
+    let unreachable = client.run("whoami");
+    assert!(
+        unreachable.errors().contains("Check that the server is running, and its port."),
+        "{}",
+        unreachable.errors()
+    );
+    let codes = [
+        deployment.run("--version"),
+        deployment.run("doctor"),
+        deployment.run("token --scope everything"),
+        invalid.run("config check"),
+        deployment.run("workspace list"),
+        unreachable,
+        empty.run("whoami"),
+    ];
+    let codes = codes.map(|output| output.code().unwrap());
+    assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6]);
+
+    let help = deployment.run("--help").expect_code(0).text();
+    let help = help.split_once("\nExit codes:\n").unwrap().1;
+    assert_eq!(documented_codes(help, |line| line.strip_prefix("  ")?.split("  ").next()), codes);
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md")).unwrap();
+    let page = page.split_once("\n## Exit codes\n").unwrap().1;
+    assert_eq!(documented_codes(page, |line| line.strip_prefix("| ")?.split('|').next()), codes);
+}
+
+#[test]
+fn invalid_values_are_reported_with_the_valid_ones() {
+    let deployment = Deployment::new();
+    for (line, values) in [
+        ("token --scope everything", "reverse_sms, secure_sna"),
+        ("tail --product sms", "verification, reverse-sms, secure-sna, discovery, sim-swap"),
+        ("verify +990123456700 --methods call", "secure-sna, reverse-sms"),
+        ("keys rotate --purpose other", "callback"),
+        ("console link --member a@example.com --role boss", "viewer, developer, owner"),
+        ("open elsewhere", "console, docs, errors, openapi"),
+        ("completion tcsh", "bash, zsh, fish"),
+        ("callbacks resend --since 1h --status PENDING", "completed, expired, error"),
+        ("trigger --fault lost", "late[=SECONDS]"),
+        ("reverse-sms get nonsense", "not a UUID"),
+    ] {
+        let errors = deployment.run(line).expect_code(2).errors();
+        assert!(errors.contains(values), "{line}: {errors}");
+    }
 }

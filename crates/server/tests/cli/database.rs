@@ -1,6 +1,10 @@
-//! `ringtrue erase`, `ringtrue restored` and `ringtrue keys rewrap`, and detection of a restored database.
+//! `ringtrue erase`, `restored`, `keys rewrap` and `export`, and detection of a restored database.
 
-use std::{fs, io::Write, process::Stdio};
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
 
 use serde_json::json;
 
@@ -67,7 +71,7 @@ fn number_is_read_from_standard_input() {
 fn invalid_number_is_rejected_and_not_echoed() {
     let deployment = Deployment::migrated();
     for number in ["07700900123", "+44(0)7700900123", "+999123", "+44770090012345678", "-"] {
-        let refused = deployment.run(&format!("erase --number {number}")).expect_code(1).errors();
+        let refused = deployment.run(&format!("erase --number {number}")).expect_code(2).errors();
         assert!(refused.contains("not a number in E.164 format") && refused.contains("+447700900123"), "{refused}");
         assert!(number == "-" || !refused.contains(&format!("{number}\n")), "{refused}");
     }
@@ -119,4 +123,20 @@ fn rewrap_seals_keys_with_a_new_master_key() {
     deployment.run("keys rotate --purpose token").expect_code(0);
     deployment.write("old.key", MASTER_KEY, 0o600);
     deployment.run("keys rewrap --new-master-key-file old.key").expect_code(0);
+}
+
+#[test]
+fn export_shows_a_bar_on_a_terminal_and_lines_elsewhere() {
+    let deployment = Deployment::migrated();
+    deployment.run("workspaces create Acme").expect_code(0);
+    let lines = deployment.run("export plain.export").expect_code(0).errors();
+    assert!(lines.contains("\nworkspaces: 1 rows\n") && !lines.contains('\u{1b}'), "{lines}");
+
+    let line = format!("{} export terminal.export", env!("CARGO_BIN_EXE_ringtrue"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(deployment.path("")).env("TERM", "xterm");
+    let output = script.stdin(Stdio::null()).output().expect("script runs");
+    let screen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && screen.contains("] ") && screen.contains(" tables; "), "{screen:?}");
+    assert!(!screen.contains("workspaces: 1 rows\r\n"), "{screen:?}");
 }

@@ -387,6 +387,6 @@ fn dev_ignores_settings_for_serve() {
     server.wait_for("Ringtrue is ready");
     server.stop();
 
-    let refused = run(dev(folder.path(), "127.0.0.1:0").args(["--config", "ringtrue.toml"])).expect_code(1);
+    let refused = run(dev(folder.path(), "127.0.0.1:0").args(["--config", "ringtrue.toml"])).expect_code(2);
     assert!(refused.errors().contains("`dev` does not read a configuration file"), "{}", refused.errors());
 }

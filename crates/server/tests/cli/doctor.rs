@@ -1,6 +1,10 @@
 //! `ringtrue doctor` on valid and broken deployments.
 
-use std::net::TcpListener;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+};
 
 use serde_json::Value;
 
@@ -38,6 +42,9 @@ fn valid_deployment_passes() {
         "✓ schema: up to date",
         "✓ writes: accepted",
         "✓ clock: ",
+        "✓ disk: ",
+        "✓ files: ",
+        "- DNS: `base_url` has no host name to ask for",
         "All checks passed.",
     ] {
         assert!(text.contains(line), "{text}");
@@ -126,4 +133,106 @@ fn running_server_is_recognised() {
     let (_, verdict, detail) = findings.iter().find(|(check, ..)| check == "http.listen").unwrap();
     assert_eq!((verdict.as_str(), detail), ("good", &format!("Ringtrue is already listening on {listen}")));
     server.stop();
+}
+
+#[test]
+fn running_server_with_tls_is_recognised_by_its_certificate() {
+    let deployment = Deployment::migrated();
+    let [one, other] = [(); 2].map(|()| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+    let install = |pair: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        deployment.write("chain.pem", &pair.cert.pem(), 0o644);
+        deployment.write("key.pem", &pair.signing_key.serialize_pem(), 0o600);
+    };
+    install(&one);
+    deployment.configure("http.tls = { certificate = \"chain.pem\", key = \"key.pem\" }");
+    let (server, base_url) = deployment.serve();
+    let listen = [("RINGTRUE_HTTP__LISTEN", base_url.strip_prefix("https://").unwrap())];
+    let findings = run_doctor(&deployment, &listen, 0);
+    let (_, verdict, detail) = findings.iter().find(|(check, ..)| check == "http.listen").unwrap();
+    assert!(verdict == "good" && detail.ends_with(", with the certificate of the file"), "{findings:#?}");
+
+    install(&other);
+    assert_only_failure(&deployment, &listen, "http.listen", "with another certificate than chain.pem");
+    server.stop();
+}
+
+#[test]
+fn operators_are_reached() {
+    let deployment = Deployment::migrated();
+    let (smsc, operator) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = [&smsc, &operator].map(|listener| listener.local_addr().unwrap().port());
+    deployment.configure(&format!(
+        r#"
+        [networks.23410]
+        name = "O2"
+        country = "GB"
+        prefixes = ["+447700"]
+        receivers = ["+447700900001"]
+
+        [connectors.smsc]
+        kind = "smpp"
+        host = "127.0.0.1"
+        port = {}
+        system_id = "us"
+        password_env = "SECRET"
+        receivers = ["+447700900001"]
+
+        [connectors.api]
+        kind = "camara"
+        networks = ["23410"]
+        issuer = "http://127.0.0.1:{port}"
+        api_root = "http://127.0.0.1:{port}"
+        client_id = "us"
+        client_authentication = "client_secret_basic"
+        client_secret_env = "SECRET"
+        "#,
+        ports[0],
+        port = ports[1],
+    ));
+    let variables = [("SECRET", "hunter2")];
+    let origin = format!("http://127.0.0.1:{}", ports[1]);
+    let document = format!(r#"{{"issuer": "{origin}", "token_endpoint": "{origin}/token"}}"#);
+    let answering = std::thread::spawn(move || {
+        for body in [document.as_str(), "{}"] {
+            let (mut stream, _) = operator.accept().unwrap();
+            let head = read_head(&mut stream);
+            let length = body.len();
+            write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+            assert!(!head.to_ascii_lowercase().contains("authorization"), "{head}");
+        }
+    });
+    let findings = run_doctor(&deployment, &variables, 0);
+    for (check, detail) in [
+        ("connector smsc", format!("127.0.0.1:{} accepts connections; the password is not tried", ports[0])),
+        ("connector api", format!("{origin} responds; the credentials are not tried")),
+    ] {
+        assert!(findings.contains(&(check.to_owned(), "good".to_owned(), detail)), "{findings:#?}");
+    }
+    answering.join().unwrap();
+    drop(smsc);
+    let failures = run_doctor(&deployment, &variables, 1);
+    for (check, detail) in [("connector smsc", "refused"), ("connector api", "/.well-known/openid-configuration: ")] {
+        let is_reported = |(found, verdict, text): &(String, String, String)| {
+            found == check && verdict == "bad" && text.contains(detail)
+        };
+        assert!(failures.iter().any(is_reported), "{failures:#?}");
+    }
+}
+
+fn read_head(stream: &mut TcpStream) -> String {
+    let lines = BufReader::new(stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn exposed_database_is_reported() {
+    let deployment = Deployment::migrated();
+    std::fs::set_permissions(deployment.path("ringtrue.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_only_failure(&deployment, &[], "disk", "every user of this machine can open ringtrue.db (mode 0644)");
+}
+
+#[test]
+fn findings_are_csv_with_a_header() {
+    let text = Deployment::migrated().run("doctor --output csv").expect_code(0).text();
+    assert!(text.starts_with("check,verdict,detail,remedy\nconfiguration,good,ringtrue.toml,\n"), "{text}");
 }

@@ -234,7 +234,7 @@ fn invalid_user_is_rejected_and_not_echoed() {
         ("+990123456700", "for sandbox projects only"),
         ("-", "neither"),
     ] {
-        let refused = explain(&deployment, user).expect_code(1).errors();
+        let refused = explain(&deployment, user).expect_code(2).errors();
         assert!(refused.contains(problem), "{refused}");
         assert!(user == "-" || !refused.contains(user), "{refused}");
     }

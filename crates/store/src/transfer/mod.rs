@@ -127,6 +127,10 @@ pub enum TransferError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferProgress {
     pub table: &'static str,
+    /// Position of the table, from 1.
+    pub number: u64,
+    /// Number of all tables.
+    pub total: u64,
     pub rows: u64,
     /// All rows of the table were moved.
     pub is_complete: bool,
@@ -140,25 +144,31 @@ const ROWS_PER_REPORT: u64 = 5_000;
 /// Counts and reports the rows of one table.
 struct RowCounter<'r, 'p> {
     table: &'static str,
+    number: u64,
     rows: u64,
     report: &'r mut ReportProgress<'p>,
 }
 
 impl<'r, 'p> RowCounter<'r, 'p> {
-    fn new(table: &'static str, report: &'r mut ReportProgress<'p>) -> Self {
-        RowCounter { table, rows: 0, report }
+    fn new((number, table): (u64, &'static str), report: &'r mut ReportProgress<'p>) -> Self {
+        RowCounter { table, number, rows: 0, report }
     }
 
     fn count_row(&mut self) {
         self.rows += 1;
         if self.rows.is_multiple_of(ROWS_PER_REPORT) {
-            (self.report)(TransferProgress { table: self.table, rows: self.rows, is_complete: false });
+            self.report_progress(false);
         }
     }
 
-    fn complete(self) -> u64 {
-        (self.report)(TransferProgress { table: self.table, rows: self.rows, is_complete: true });
+    fn complete(mut self) -> u64 {
+        self.report_progress(true);
         self.rows
+    }
+
+    fn report_progress(&mut self, is_complete: bool) {
+        let RowCounter { table, number, rows, .. } = *self;
+        (self.report)(TransferProgress { table, number, total: moved_tables().count() as u64, rows, is_complete });
     }
 }
 
@@ -275,9 +285,9 @@ fn export_blocking(
     let header = Header::new(database_kind(url).0, schema_name(url), options.now, headers);
     let mut writer = ExportWriter::begin(file, &header)?;
     let mut total = 0;
-    for ((name, _), table) in moved_tables().zip(&header.tables) {
+    for (number, ((name, _), table)) in (1..).zip(moved_tables().zip(&header.tables)) {
         writer.begin_table(name)?;
-        let mut counter = RowCounter::new(name, report);
+        let mut counter = RowCounter::new((number, name), report);
         tables.read_rows(name, &table.columns, &mut |row| {
             counter.count_row();
             writer.write_row(table, &row)
@@ -315,13 +325,13 @@ fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgre
         return Err(TransferError::Damaged { line: 1, problem: "the list of tables is not complete".to_owned() });
     }
     let mut total = 0;
-    for ((name, content), table) in moved_tables().zip(&header.tables) {
+    for (number, ((name, content), table)) in (1..).zip(moved_tables().zip(&header.tables)) {
         let columns = target_columns(&mut *tables, table)?;
         if content == Content::SingleRow {
             tables.execute(&format!("delete from {name}"))?;
         }
         reader.begin_table(name)?;
-        let mut counter = RowCounter::new(name, report);
+        let mut counter = RowCounter::new((number, name), report);
         tables.write_rows(name, &columns, &mut || {
             let Some(row) = reader.next_row(table)? else { return Ok(None) };
             counter.count_row();

@@ -46,7 +46,7 @@ const ADMIN_EMAIL: &str = "dev@localhost";
 
 pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> Result<(), CliError> {
     if context.config_file.is_some() {
-        return Err(CliError::with_hint(
+        return Err(CliError::usage(
             "`dev` does not read a configuration file",
             "Use `ringtrue serve --config PATH`; for `dev`, override settings with environment variables.",
         ));

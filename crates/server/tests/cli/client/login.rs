@@ -67,7 +67,7 @@ fn secret_is_read_from_standard_input_or_the_environment() {
     let nothing = client.run(&login("project")).expect_code(1).errors();
     assert!(nothing.contains("no client secret given"), "{nothing}");
     let with_path = client.run(&format!("login --base-url {}/v1 --client-id x", text(&dev, "base_url")));
-    assert!(with_path.expect_code(1).errors().contains("is not the base URL of a server"));
+    assert!(with_path.expect_code(2).errors().contains("is not the base URL of a server"));
 }
 
 /// Runs a command on a pseudo-terminal, answers its prompts, and returns the screen content.
@@ -157,7 +157,7 @@ fn unknown_profile_lists_the_known_ones() {
     let mut command = client.command("token --scope discovery");
     crate::process::run(command.env("RINGTRUE_PROFILE", "mine")).expect_code(0);
     let mut command = client.command("token --scope discovery");
-    crate::process::run(command.env("RINGTRUE_PROFILE", "../mine")).expect_code(1);
+    crate::process::run(command.env("RINGTRUE_PROFILE", "../mine")).expect_code(2);
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn invalid_trigger_is_rejected_with_a_hint() {
     let none = client.run("trigger").expect_code(1).errors();
     assert!(none.contains("no recent check in this profile") && none.contains("reverse-sms create"), "{none}");
     client.run("discovery create").expect_code(0);
-    client.run("trigger --fault garbled").expect_code(1);
+    client.run("trigger --fault garbled").expect_code(2);
     client.run("trigger 0199b0a8-0000-7000-8000-000000000000").expect_code(1);
     client.run(&format!("reverse-sms create {MATCHING}")).expect_code(0);
-    client.run("trigger --redeem").expect_code(1);
+    client.run("trigger --redeem").expect_code(2);
 }

@@ -14,6 +14,7 @@ mod pages;
 mod projects;
 mod requests;
 mod roles;
+mod sandbox_tokens;
 mod search;
 mod sign_in;
 mod signatures;

@@ -1,18 +1,11 @@
-//! `ringtrue config` and `ringtrue doctor`: check the configuration, and everything else that a server needs, without
-//! changing anything.
-//!
-//! Checks of `doctor` that depend on a failed check are reported as skipped.
+//! Checks of the master key, the database, its schema, clock and keys, and of the disk of a SQLite database.
 
 use std::{
     fs, io,
-    net::{SocketAddr, TcpListener},
-    path::Path,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
 };
 
-use ringtrue_client::{
-    CommandError, is_ringtrue,
-    printer::{self, Output, Printer, Record},
-};
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, has_legacy_seals, list_key_summaries},
@@ -21,22 +14,17 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::smpp::lease_name;
 use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
-use rustix::fs::{Access, access};
-use serde_json::json;
+use rustix::fs::{Access, access, statvfs};
 
-use super::{
-    arguments::ConfigAction,
-    context::{CommandContext, database_clock, open_store},
-    error::{CliError, REGION_HINT},
-};
+use super::{Finding, failed, passed, skipped};
 use crate::{
-    config::{ChangedSetting, Config, Connector, DEFAULTS, Distribute, LoadedConfig, MasterKeyError},
-    listener::Tls,
-    prepared,
+    cli::{
+        context::{CommandContext, database_clock, open_store},
+        error::REGION_HINT,
+    },
+    config::{Config, Connector, Distribute},
     state_file::StateFile,
 };
-
-const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` requires one.";
 
 const MASTER_KEY: &str = "master key";
 const DATABASE: &str = "database";
@@ -48,107 +36,10 @@ const RESTORE: &str = "restore";
 const KEYS: &str = "keys";
 const RESIDENCY: &str = "data residency";
 
-/// File descriptors beyond connections: database, log, listeners.
-const RESERVED_FILE_DESCRIPTORS: usize = 64;
+/// Room for the write-ahead log of a busy server, and for a day of checks.
+const MIN_FREE_BYTES: u64 = 256 << 20;
 
-#[derive(Debug, PartialEq, Eq)]
-struct Finding {
-    check: &'static str,
-    verdict: Verdict,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Passed(String),
-    Failed {
-        detail: String,
-        hint: String,
-    },
-    /// The reason.
-    Skipped(String),
-}
-
-fn passed(check: &'static str, detail: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Passed(detail.into()) }
-}
-
-fn failed(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Failed { detail: detail.into(), hint: hint.into() } }
-}
-
-fn skipped(check: &'static str, reason: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Skipped(reason.into()) }
-}
-
-pub(super) fn config(context: &CommandContext, action: &ConfigAction) -> Result<(), CliError> {
-    match action {
-        ConfigAction::Check => check_config(context),
-        ConfigAction::Default => Ok(printer::print_text(DEFAULTS)?),
-    }
-}
-
-fn check_config(context: &CommandContext) -> Result<(), CliError> {
-    let LoadedConfig { config, file, changed } = context.load()?;
-    prepared::validate(&config)?;
-    match context.master_key(&config) {
-        // systemd may pass the key to the server process only.
-        Err(CliError::MasterKey(MasterKeyError::Missing)) => printer::print_note(NO_MASTER_KEY_NOTE),
-        other => drop(other?),
-    }
-    let source = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
-    let has_changes = !changed.is_empty();
-    if context.printer.output == Output::Table {
-        let rest =
-            if has_changes { "Settings that differ from the defaults:" } else { "All settings have their defaults." };
-        printer::print_text(&format!("The configuration is valid ({source}). {rest}"))?;
-    }
-    if has_changes || context.printer.output != Output::Table {
-        context.printer.print_list(&["key", "value", "from"], changed.iter().map(setting_record).collect())?;
-    }
-    Ok(())
-}
-
-fn setting_record(changed: &ChangedSetting) -> Record {
-    vec![("key", json!(changed.key)), ("value", json!(changed.value)), ("from", json!(changed.origin.to_string()))]
-}
-
-pub(super) async fn doctor(context: &CommandContext) -> Result<(), CliError> {
-    let findings = match context.load() {
-        Err(error) => vec![failed(
-            "configuration",
-            error.to_string(),
-            "Correct it; `ringtrue config default` documents every key.",
-        )],
-        Ok(loaded) => run_checks(context, loaded).await,
-    };
-    let all_passed = !findings.iter().any(|finding| matches!(finding.verdict, Verdict::Failed { .. }));
-    print_findings(context.printer, &findings, all_passed)?;
-    if all_passed { Ok(()) } else { Err(CommandError::AlreadyReported.into()) }
-}
-
-async fn run_checks(context: &CommandContext, LoadedConfig { config, file, .. }: LoadedConfig) -> Vec<Finding> {
-    let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
-    let mut findings = vec![passed("configuration", source), check_base_url(&config)];
-    findings.extend(check_key_and_database(context, &config).await);
-    findings.push(check_tls(&config));
-    findings.push(check_address("http.listen", config.http.listen, config.http.tls.is_some()).await);
-    if let Some(listen) = config.metrics.listen {
-        findings.push(check_address("metrics.listen", listen, false).await);
-    }
-    findings.push(check_open_files(&config));
-    findings
-}
-
-/// Loading the configuration has already checked that the URL matches the region.
-fn check_base_url(config: &Config) -> Finding {
-    let detail = match &config.base_url {
-        Some(url) => format!("{url}, region {}", config.region),
-        None => format!("not set: using http.listen, on this machine only; region {}", config.region),
-    };
-    passed("base URL", detail)
-}
-
-async fn check_key_and_database(context: &CommandContext, config: &Config) -> Vec<Finding> {
+pub(super) async fn check_key_and_database(context: &CommandContext, config: &Config) -> Vec<Finding> {
     let (master, master_finding) = match context.master_key(config) {
         Ok(master) => (Some(master), passed(MASTER_KEY, "valid and not exposed")),
         Err(error) => (
@@ -158,6 +49,7 @@ async fn check_key_and_database(context: &CommandContext, config: &Config) -> Ve
     };
     let mut findings = vec![master_finding];
     findings.extend(check_database(config, master.as_ref()).await);
+    findings.extend(check_disk(config));
     findings
 }
 
@@ -211,15 +103,51 @@ async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Find
     findings
 }
 
+/// Checks the free space, and who can read the database. `None`: the database has no file, or no directory.
+fn check_disk(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "disk";
+    let Some(file) = config.store.url.sqlite_path() else {
+        return Some(skipped(CHECK, "the database server has its own"));
+    };
+    let directory = directory_of(file);
+    let free = match statvfs(&directory) {
+        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
+        Err(_) if !directory.is_dir() => return None,
+        Err(error) => {
+            let hint = "Check the permissions of the directory.";
+            return Some(failed(CHECK, format!("{}: {error}", directory.display()), hint));
+        }
+    };
+    let mode = fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode() & 0o7777);
+    let detail = format!("{} MiB free in {}", free >> 20, directory.display());
+    Some(if free < MIN_FREE_BYTES {
+        let hint = "Free some space, or move the database: SQLite rejects writes on a full disk.";
+        failed(CHECK, format!("{detail}, fewer than {}", MIN_FREE_BYTES >> 20), hint)
+    } else if mode & 0o007 != 0 {
+        let path = file.display();
+        failed(
+            CHECK,
+            format!("every user of this machine can open {path} (mode {mode:04o})"),
+            format!("Run `chmod 600 {path} {path}-wal {path}-shm`."),
+        )
+    } else {
+        passed(CHECK, detail)
+    })
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
 /// SQLite creates files in this directory while the database is in use.
 fn directory_problem(file: &Path) -> Option<String> {
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let problem = match fs::metadata(directory) {
+    let directory = directory_of(file);
+    let problem = match fs::metadata(&directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
         Ok(found) if !found.is_dir() => "is not a directory".to_owned(),
-        Ok(_) => match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(_) => match access(&directory, Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => return None,
             Err(error) => format!("is not writable: {error}"),
         },
@@ -404,131 +332,4 @@ fn render_states(summaries: &[KeySummary]) -> String {
         format!("{purpose}: {}", if states.is_empty() { "none".to_owned() } else { states.join(", ") })
     };
     KeyPurpose::ALL.map(render).join("; ")
-}
-
-fn check_tls(config: &Config) -> Finding {
-    const CHECK: &str = "TLS";
-    match &config.http.tls {
-        None => skipped(CHECK, "not configured: plain HTTP, for use behind a TLS proxy"),
-        Some(files) => match Tls::load(&files.certificate, &files.key) {
-            Ok(_) => passed(CHECK, format!("{} matches its private key", files.certificate.display())),
-            Err(error) => failed(
-                CHECK,
-                error.to_string(),
-                "Set `http.tls.certificate` to the chain (PEM, leaf first) and `http.tls.key` to its private key (PEM).",
-            ),
-        },
-    }
-}
-
-async fn check_address(check: &'static str, address: SocketAddr, uses_tls: bool) -> Finding {
-    let Err(error) = TcpListener::bind(address) else {
-        return passed(check, format!("{address} is free"));
-    };
-    match error.kind() {
-        io::ErrorKind::AddrInUse if is_ringtrue(address).await => {
-            passed(check, format!("Ringtrue is already listening on {address}"))
-        }
-        io::ErrorKind::AddrInUse if uses_tls => {
-            skipped(check, format!("{address} is in use; not probed, because it speaks TLS"))
-        }
-        io::ErrorKind::AddrInUse => {
-            failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.")
-        }
-        io::ErrorKind::PermissionDenied => failed(
-            check,
-            format!("{address}: {error}"),
-            "Ports below 1024 require CAP_NET_BIND_SERVICE; grant it, or use a higher port.",
-        ),
-        _ => failed(check, format!("{address}: {error}"), "Use an address of this machine."),
-    }
-}
-
-fn check_open_files(config: &Config) -> Finding {
-    const CHECK: &str = "open files";
-    let Some(limit) = fs::read_to_string("/proc/self/limits").ok().as_deref().and_then(parse_soft_limit) else {
-        return skipped(CHECK, "cannot read the limit on this system");
-    };
-    let options = config.store.options;
-    let needed = config.http.max_connections + options.connections.max(options.readers) + RESERVED_FILE_DESCRIPTORS;
-    if limit >= needed {
-        passed(CHECK, format!("at most {needed} needed, {limit} allowed"))
-    } else {
-        failed(
-            CHECK,
-            format!("{limit} allowed, but `http.max_connections` may need {needed}"),
-            format!(
-                "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."
-            ),
-        )
-    }
-}
-
-/// Parses the soft limit from `/proc/self/limits`.
-fn parse_soft_limit(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    match line.split_whitespace().next()? {
-        "unlimited" => Some(usize::MAX),
-        number => number.parse().ok(),
-    }
-}
-
-fn print_findings(printer: Printer, findings: &[Finding], all_passed: bool) -> Result<(), CliError> {
-    if printer.output != Output::Table {
-        return Ok(printer.print_list(&[], findings.iter().map(record).collect())?);
-    }
-    let mut text: String = findings.iter().map(line).collect();
-    text.push_str(if all_passed {
-        "\nAll checks passed.\n"
-    } else {
-        "\nSome checks failed: see the lines marked ✗.\n"
-    });
-    Ok(printer::print_text(&text)?)
-}
-
-fn line(Finding { check, verdict }: &Finding) -> String {
-    match verdict {
-        Verdict::Passed(detail) => format!("✓ {check}: {detail}\n"),
-        Verdict::Failed { detail, hint } => format!("✗ {check}: {detail}\n  → {hint}\n"),
-        Verdict::Skipped(reason) => format!("- {check}: {reason}\n"),
-    }
-}
-
-fn record(Finding { check, verdict }: &Finding) -> Record {
-    let (verdict, detail, hint) = match verdict {
-        Verdict::Passed(detail) => ("good", detail, None),
-        Verdict::Failed { detail, hint } => ("bad", detail, Some(hint)),
-        Verdict::Skipped(reason) => ("skipped", reason, None),
-    };
-    vec![("check", json!(check)), ("verdict", json!(verdict)), ("detail", json!(detail)), ("remedy", json!(hint))]
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt;
-
-    use super::*;
-
-    #[test]
-    fn soft_limit_is_the_first_number() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                      Max processes             1                    2                    processes \n\
-                      Max open files            1024                 524288               files     \n";
-        assert_eq!(parse_soft_limit(limits), Some(1024));
-        assert_eq!(parse_soft_limit("Max open files  unlimited  unlimited  files"), Some(usize::MAX));
-        assert_eq!(parse_soft_limit("nothing"), None);
-    }
-
-    #[tokio::test]
-    async fn address_in_use_by_another_program_is_reported() {
-        let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let taken = other.local_addr().unwrap();
-        let respond = async {
-            let (mut stream, _) = other.accept().await.unwrap();
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        };
-        let (finding, ()) = tokio::join!(check_address("http.listen", taken, false), respond);
-        let expected = format!("{taken} is in use by another program");
-        assert_eq!(finding, failed("http.listen", expected, "Stop it, or use another address."));
-    }
 }

@@ -1,52 +1,62 @@
-// Verifies callbacks of Ringtrue. Copy this file into your backend.
-import { createHash, createPublicKey, verify as verifySignature, type JsonWebKey, type KeyObject } from 'node:crypto';
+// @ts-check
+// Verifies callbacks of Ringtrue. Copy this file into your backend. The types are in JSDoc comments, which TypeScript
+// checks, so that it runs without a build step on Node.js 18 and later.
+import { createHash, createPublicKey, verify as verifySignature } from 'node:crypto';
 
 const COMPONENTS = '(request-target) host date x-service-callback digest';
-// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
+// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by the id.
 const MAX_SKEW_MS = 5 * 60_000;
 // Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
 const MIN_FETCH_INTERVAL_MS = 30_000;
 
-export interface Callback {
-  check_id: string;
-  status: 'COMPLETED' | 'EXPIRED' | 'ERROR';
-  match?: boolean;
-  phone_number?: string;
-  network_id?: string;
-  error_code?: string;
-  reference_id?: string;
-  created_at: string;
-  updated_at: string;
-}
+/**
+ * Result of a check, or of a verification, which has a `verification_id` instead of a `check_id`.
+ * @typedef {object} Callback
+ * @property {string} [check_id]
+ * @property {string} [verification_id]
+ * @property {'COMPLETED' | 'EXPIRED' | 'ERROR'} status
+ * @property {boolean} [match]
+ * @property {string} [phone_number]
+ * @property {string} [network_id]
+ * @property {string} [error_code]
+ * @property {string} [reference_id]
+ * @property {string} created_at
+ * @property {string} updated_at
+ */
 
-export interface ReceivedRequest {
-  method: string;
-  /** Unmodified path and query of the request line: `req.url` in Node.js, `req.originalUrl` in Express. */
-  target: string;
-  /** Alternating names and values, as received: `req.rawHeaders`. */
-  rawHeaders: string[];
-  /** The raw bytes as received. Parsed and re-encoded JSON does not verify. */
-  body: Buffer;
-}
+/**
+ * @typedef {object} ReceivedRequest
+ * @property {string} method
+ * @property {string} target unmodified path and query of the request line: `req.url` in Node.js, `req.originalUrl` in
+ *   Express
+ * @property {string[]} rawHeaders alternating names and values, as received: `req.rawHeaders`
+ * @property {Buffer} body the raw bytes as received. Parsed and re-encoded JSON does not verify.
+ */
 
 /** Verification of the request failed. */
 export class InvalidCallback extends Error {}
 
 /** The public keys at `/.well-known/jwks.json`, fetched again when a callback has an unknown key id. */
 export class KeySet {
-  #url: string;
-  #acceptSandbox: boolean;
-  #keys = new Map<string, { key: KeyObject; useMode: string | undefined }>();
+  #url;
+  #acceptSandbox;
+  /** @type {Map<string, { key: import('node:crypto').KeyObject, useMode: string | undefined }>} */
+  #keys = new Map();
   #fetchedAt = -Infinity;
-  #fetching: Promise<void> | undefined;
+  /** @type {Promise<void> | undefined} */
+  #fetching;
 
-  /** `acceptSandbox` is for tests only: sandbox checks verify no number, and any sandbox project can use your URL. */
-  constructor(url: string, { acceptSandbox = false } = {}) {
+  /**
+   * `acceptSandbox` is for tests only: sandbox checks verify no number, and any sandbox project can use your URL.
+   * @param {string} url
+   */
+  constructor(url, { acceptSandbox = false } = {}) {
     this.#url = url;
     this.#acceptSandbox = acceptSandbox;
   }
 
-  async find(keyId: string): Promise<KeyObject> {
+  /** @param {string} keyId */
+  async find(keyId) {
     if (!this.#keys.has(keyId)) {
       if (!this.#fetching && performance.now() - this.#fetchedAt > MIN_FETCH_INTERVAL_MS) {
         this.#fetchedAt = performance.now();
@@ -62,10 +72,11 @@ export class KeySet {
     return found.key;
   }
 
-  async #fetch(): Promise<void> {
+  async #fetch() {
     const response = await fetch(this.#url, { signal: AbortSignal.timeout(10_000) });
     if (!response.ok) throw new Error(`${this.#url}: ${response.status}`);
-    const { keys } = (await response.json()) as { keys: (JsonWebKey & { kid: string; use_mode?: string })[] };
+    /** @type {{ keys: (import('node:crypto').JsonWebKey & { kid: string, use_mode?: string })[] }} */
+    const { keys } = await response.json();
     const rsa = keys.filter((jwk) => jwk.kty === 'RSA');
     this.#keys = new Map(
       rsa.map((jwk) => [jwk.kid, { key: createPublicKey({ key: jwk, format: 'jwk' }), useMode: jwk.use_mode }]),
@@ -75,9 +86,12 @@ export class KeySet {
 
 /**
  * Returns the verified callback, or throws `InvalidCallback`. A valid callback can belong to a check of another client:
- * reject a `check_id` that you did not create.
+ * reject a `check_id` or `verification_id` that you did not create.
+ * @param {ReceivedRequest} request
+ * @param {KeySet} keySet
+ * @returns {Promise<Callback>}
  */
-export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<Callback> {
+export async function verify(request, keySet) {
   const host = singleHeader(request.rawHeaders, 'host');
   const date = singleHeader(request.rawHeaders, 'date');
   const source = singleHeader(request.rawHeaders, 'x-service-callback');
@@ -92,7 +106,7 @@ export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<
   if (digest !== `SHA-256=${createHash('sha256').update(request.body).digest('base64')}`) {
     throw new InvalidCallback('digest mismatch: the body differs from the signed one');
   }
-  const key = await keySet.find(parameters.get('keyId')!);
+  const key = await keySet.find(parameters.get('keyId') ?? '');
   const signed = [
     `(request-target): ${request.method.toLowerCase()} ${request.target}`,
     `host: ${host}`,
@@ -100,7 +114,7 @@ export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<
     `x-service-callback: ${source}`,
     `digest: ${digest}`,
   ].join('\n');
-  const text = parameters.get('signature')!;
+  const text = parameters.get('signature') ?? '';
   const signature = Buffer.from(text, 'base64');
   // Node.js ignores characters outside base64; this comparison rejects them.
   if (signature.toString('base64') !== text || !verifySignature('rsa-sha256', Buffer.from(signed), key, signature)) {
@@ -109,18 +123,23 @@ export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<
   if (!(Math.abs(Date.now() - Date.parse(date)) <= MAX_SKEW_MS)) {
     throw new InvalidCallback('the date differs too much from the current time');
   }
-  return JSON.parse(request.body.toString('utf8')) as Callback;
+  return JSON.parse(request.body.toString('utf8'));
 }
 
-function singleHeader(rawHeaders: string[], wanted: string): string {
-  const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]!.toLowerCase() === wanted);
-  if (values.length !== 1) throw new InvalidCallback(`expected one ${wanted} header, found ${values.length}`);
-  return values[0]!;
+/** @param {string[]} rawHeaders @param {string} wanted */
+function singleHeader(rawHeaders, wanted) {
+  const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === wanted);
+  const [value] = values;
+  if (value === undefined || values.length !== 1) {
+    throw new InvalidCallback(`expected one ${wanted} header, found ${values.length}`);
+  }
+  return value;
 }
 
-/** Parses `Signature name="value",…`, with each of the four parameters exactly once. */
-function parseAuthorization(value: string): Map<string, string> {
-  const pairs = [...value.matchAll(/([A-Za-z]+)="([^"\\]*)"/g)].map(([, name, text]) => [name!, text!] as const);
+/** Parses `Signature name="value",…`, with each of the four parameters exactly once. @param {string} value */
+function parseAuthorization(value) {
+  const found = [...value.matchAll(/([A-Za-z]+)="([^"\\]*)"/g)];
+  const pairs = found.map(([, name = '', text = '']) => /** @type {[string, string]} */ ([name, text]));
   const parameters = new Map(pairs);
   const written = `Signature ${pairs.map(([name, text]) => `${name}="${text}"`).join(',')}`;
   const complete = ['keyId', 'algorithm', 'headers', 'signature'].every((name) => parameters.has(name));

@@ -1,0 +1,289 @@
+//! Checks of certificates, and of addresses: each is bound, or used by a running server, or used by another program.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use ringtrue_client::is_ringtrue;
+use ringtrue_domain::timestamp;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::{
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+use url::Url;
+use x509_cert::{Certificate, der::Decode, time::Time};
+
+use super::{Finding, failed, passed, skipped};
+use crate::{
+    config::{Config, TlsFiles},
+    listener::Tls,
+};
+
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Header of every response of a server.
+const SERVER_HEADER: &str = "x-api-version";
+const MAX_RESPONSE_HEAD_BYTES: u64 = 8 * 1_024;
+
+struct Listener<'a> {
+    check: &'static str,
+    address: SocketAddr,
+    tls: Option<&'a TlsFiles>,
+    proxy_protocol: bool,
+}
+
+pub(super) fn check_certificates(config: &Config, now: Timestamp) -> Vec<Finding> {
+    let name = config.base_url.as_ref().and_then(|url| Url::parse(url.as_str()).ok());
+    let name = name.and_then(|url| ServerName::try_from(url.host_str()?.to_owned()).ok());
+    let public = match &config.http.tls {
+        None => skipped("TLS", "not configured: plain HTTP, for use behind a TLS proxy"),
+        Some(files) => check_certificate("TLS", files, name.as_ref(), now),
+    };
+    let ingress = config.ingress.as_ref().and_then(|ingress| ingress.tls.as_ref());
+    let ingress = ingress.map(|files| check_certificate("ingress TLS", files, None, now));
+    [public].into_iter().chain(ingress).collect()
+}
+
+/// `name` is the host name that the certificate must be valid for.
+fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&ServerName<'_>>, now: Timestamp) -> Finding {
+    const FILES_HINT: &str =
+        "Set `certificate` to the chain (PEM, leaf first) and `key` to its private key (PEM), and check both files.";
+    const RENEW_HINT: &str = "Renew the certificate, and send SIGHUP to running servers.";
+    if let Err(error) = Tls::load(&files.certificate, &files.key) {
+        return failed(check, error.to_string(), FILES_HINT);
+    }
+    let path = files.certificate.display();
+    let Some((leaf, from, until)) = read_leaf(&files.certificate).and_then(|leaf| {
+        let (from, until) = validity(&leaf)?;
+        Some((leaf, from, until))
+    }) else {
+        return failed(check, format!("{path} contains a malformed certificate"), FILES_HINT);
+    };
+    if now >= until {
+        return failed(check, format!("{path} expired at {}", timestamp::format(until)), RENEW_HINT);
+    }
+    if now < from {
+        let hint = "Check the clock of this machine, or wait.";
+        return failed(check, format!("{path} is not valid before {}", timestamp::format(from)), hint);
+    }
+    let is_valid_for = |name: &&ServerName<'_>| {
+        ParsedCertificate::try_from(&leaf).and_then(|leaf| verify_server_name(&leaf, name)).is_ok()
+    };
+    if let Some(name) = name.filter(|name| !is_valid_for(name)) {
+        let hint = "Clients reject it: use a certificate for the host of `base_url`, or correct `base_url`.";
+        return failed(check, format!("{path} is not valid for {}", name.to_str()), hint);
+    }
+    if let Some(mode) = fs::metadata(&files.key).ok().map(|metadata| metadata.permissions().mode() & 0o7777)
+        && mode & 0o007 != 0
+    {
+        let key = files.key.display();
+        let detail = format!("every user of this machine can open {key} (mode {mode:04o})");
+        return failed(check, detail, format!("Run `chmod o= {key}`, and consider replacing the key."));
+    }
+    let days = (until.as_second() - now.as_second()) / 86_400;
+    passed(check, format!("{path} matches its private key, and is valid for {days} days"))
+}
+
+fn read_leaf(certificate: &Path) -> Option<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(certificate).ok()?.next()?.ok()
+}
+
+fn validity(leaf: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
+    let validity = Certificate::from_der(leaf).ok()?.tbs_certificate.validity;
+    let instant = |time: Time| Timestamp::from_second(time.to_unix_duration().as_secs().try_into().ok()?).ok();
+    Some((instant(validity.not_before)?, instant(validity.not_after)?))
+}
+
+pub(super) async fn check_listeners(config: &Config) -> Vec<Finding> {
+    let plain = |check, address| Listener { check, address, tls: None, proxy_protocol: false };
+    let http = Listener {
+        tls: config.http.tls.as_ref(),
+        proxy_protocol: config.http.proxy_protocol,
+        ..plain("http.listen", config.http.listen)
+    };
+    let ingress = config.ingress.as_ref().map(|ingress| Listener {
+        tls: ingress.tls.as_ref(),
+        proxy_protocol: ingress.proxy_protocol,
+        ..plain("ingress.listen", ingress.listen)
+    });
+    let enrichment = config.header_enrichment.as_ref();
+    let enrichment = enrichment.map(|enrichment| plain("header_enrichment.listen", enrichment.listen));
+    let metrics = config.metrics.listen.map(|listen| plain("metrics.listen", listen));
+    let mut findings = vec![];
+    for listener in [Some(http), ingress, enrichment, metrics].into_iter().flatten() {
+        findings.push(check_listener(&listener).await);
+    }
+    findings
+}
+
+async fn check_listener(listener: &Listener<'_>) -> Finding {
+    let Listener { check, address, .. } = *listener;
+    let Err(error) = TcpListener::bind(address) else {
+        return passed(check, format!("{address} is free"));
+    };
+    match error.kind() {
+        io::ErrorKind::AddrInUse => check_user(listener).await,
+        io::ErrorKind::PermissionDenied => failed(
+            check,
+            format!("{address}: {error}"),
+            "Ports below 1024 require CAP_NET_BIND_SERVICE; grant it, or use a higher port.",
+        ),
+        _ => failed(check, format!("{address}: {error}"), "Use an address of this machine."),
+    }
+}
+
+/// Checks whether the program that uses the address is a server with the configured certificate.
+async fn check_user(&Listener { check, address, tls, proxy_protocol }: &Listener<'_>) -> Finding {
+    let other = || failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.");
+    let running = format!("Ringtrue is already listening on {address}");
+    if proxy_protocol {
+        return skipped(check, format!("{address} is in use; not probed, because it expects the PROXY protocol"));
+    }
+    let Some(files) = tls else {
+        return if is_ringtrue(address).await { passed(check, running) } else { other() };
+    };
+    match timeout(PROBE_TIMEOUT, probe_tls(address)).await {
+        Ok(Ok(leaf)) if leaf.is_some() && leaf == read_leaf(&files.certificate) => {
+            passed(check, format!("{running}, with the certificate of the file"))
+        }
+        Ok(Ok(_)) => failed(
+            check,
+            format!("{running}, with another certificate than {}", files.certificate.display()),
+            "Send SIGHUP to the server: it then uses the new certificate.",
+        ),
+        Ok(Err(_)) | Err(_) => other(),
+    }
+}
+
+/// Returns the certificate of the server, or an error if it is not a Ringtrue server.
+async fn probe_tls(address: SocketAddr) -> io::Result<Option<CertificateDer<'static>>> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await?;
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(address.ip().into(), stream).await?;
+    let leaf =
+        stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(|leaf| leaf.clone().into_owned());
+    let request = format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = vec![];
+    // A server may close the connection without a TLS close_notify.
+    let _ = stream.take(MAX_RESPONSE_HEAD_BYTES).read_to_end(&mut head).await;
+    if String::from_utf8_lossy(&head).to_ascii_lowercase().contains(SERVER_HEADER) {
+        Ok(leaf)
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// Accepts every certificate: the probe compares it with the file afterwards, and sends nothing confidential.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn address_in_use_by_another_program_is_reported() {
+        let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let taken = other.local_addr().unwrap();
+        let respond = async {
+            let (mut stream, _) = other.accept().await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        };
+        let listener = Listener { check: "http.listen", address: taken, tls: None, proxy_protocol: false };
+        let (finding, ()) = tokio::join!(check_listener(&listener), respond);
+        let expected = format!("{taken} is in use by another program");
+        assert_eq!(finding, failed("http.listen", expected, "Stop it, or use another address."));
+    }
+
+    #[test]
+    fn certificates_outside_their_validity_and_for_other_names_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = TlsFiles { certificate: folder.path().join("chain.pem"), key: folder.path().join("key.pem") };
+        let mut parameters = rcgen::CertificateParams::new(["eu.api.example.com".to_owned()]).unwrap();
+        parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2026, 2, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(&files.certificate, parameters.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(&files.key, key.serialize_pem()).unwrap();
+        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600)).unwrap();
+        let path = files.certificate.display().to_string();
+
+        let name = ServerName::try_from("eu.api.example.com").unwrap();
+        let other = ServerName::try_from("us.api.example.com").unwrap();
+        let run = |name, at: &str| check_certificate("TLS", &files, Some(name), at.parse().unwrap()).verdict;
+        for (name, at, expected) in [
+            (&name, "2026-02-01T00:00:00Z", format!("{path} expired at 2026-02-01T00:00:00.000Z")),
+            (&name, "2025-12-31T23:59:59Z", format!("{path} is not valid before 2026-01-01T00:00:00.000Z")),
+            (&other, "2026-01-15T00:00:00Z", format!("{path} is not valid for us.api.example.com")),
+        ] {
+            assert!(
+                matches!(run(name, at), super::super::Verdict::Failed { detail, .. } if detail == expected),
+                "{at}"
+            );
+        }
+        let valid = format!("{path} matches its private key, and is valid for 17 days");
+        assert_eq!(run(&name, "2026-01-15T00:00:00Z"), super::super::Verdict::Passed(valid));
+        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
+        let exposed = run(&name, "2026-01-15T00:00:00Z");
+        assert!(matches!(exposed, super::super::Verdict::Failed { detail, .. } if detail.contains("mode 0644")));
+    }
+}
