@@ -48,12 +48,35 @@ export function pageTest(name, { address, ...options }, steps) {
     context.setDefaultTimeout(TIMEOUT_MS);
     const errors = watch(context);
     try {
-      await steps({ context, page: await context.newPage(), shop, address, base: ringtrue.base_url });
+      await steps({ context, page: await context.newPage(), shop, address, ringtrue, base: ringtrue.base_url });
       assert.deepEqual(errors, [], 'no errors on any page');
     } finally {
       await context.close();
     }
   });
+}
+
+let numbers = 0;
+/** A number without other checks. Its last digits decide what the simulated operator does; 00 matches its SIM. */
+export function nextNumber(ending = '00') {
+  numbers += 1;
+  return `+99015${String(numbers).padStart(5, '0')}${ending}`;
+}
+
+/** Opens the page of a new verification, and returns the number and the verification. */
+export async function open({ page, shop, address }, body = {}, query = {}) {
+  const phone_number = body.phone_number ?? nextNumber();
+  const verification = await shop.create({ phone_number, device_ip: address, ...body });
+  const url = new URL(verification.url);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  await page.goto(url.href);
+  return { phone_number, ...verification };
+}
+
+/** Sends the SMS that the page shows. */
+export async function sendShownSms({ page, shop }, from) {
+  const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
+  await shop.sendSms(from, receiver, body);
 }
 
 function watch(context) {

@@ -26,6 +26,11 @@ export async function startShop(ringtrue) {
     results,
     /** Creates a verification that returns to the shop, unless `body` says otherwise. */
     create: (body) => createVerification(backend, { redirect_url: `${origin}/back?cart=1`, ...body }),
+    /** Creates a verification, and returns the whole response. */
+    tryCreate: (body) => backend.call('verification', '/v1/verifications', body),
+    /** Changes the settings of verifications in the project. */
+    configure: (verification) => patchProject(ringtrue, { configuration: { verification } }),
+    setProducts: (products) => patchProject(ringtrue, { products }),
     /** Sends an SMS from a simulated handset. */
     sendSms: (from, receiver_phone_number, expected_sms_body) =>
       backend.sendSms(from, { receiver_phone_number, expected_sms_body }),
@@ -37,6 +42,23 @@ async function createVerification(backend, body) {
   const response = await backend.call('verification', '/v1/verifications', body);
   if (response.status !== 201) throw new Error(`create failed: ${response.status} ${await response.text()}`);
   return response.json();
+}
+
+async function patchProject({ base_url, workspace, project }, body) {
+  const { client_id, client_secret, workspace_id } = workspace;
+  const granted = await fetch(`${base_url}/oauth2/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${client_id}:${client_secret}`)}` },
+    body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'management' }),
+  });
+  const { access_token } = await granted.json();
+  const path = `/v1/management/workspaces/${workspace_id}/projects/${project.project_id}`;
+  const response = await fetch(`${base_url}${path}`, {
+    method: 'PATCH',
+    headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/merge-patch+json' },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`patch failed: ${response.status} ${await response.text()}`);
 }
 
 async function redeem(backend, parameters) {

@@ -1,32 +1,11 @@
 // Walks of users through the hosted verification page.
 import assert from 'node:assert/strict';
 import decodeQr from 'qr/decode.js';
-import { DEVICES, MOBILE_DATA, WIFI, inspect, pageTest, photograph } from './browser.mjs';
+import {
+  DEVICES, MOBILE_DATA, WIFI, inspect, nextNumber, open, pageTest, photograph, sendShownSms,
+} from './browser.mjs';
 
 const { iphone, android, computer } = DEVICES;
-
-let created = 0;
-/** A number that matches its SIM and has no other check. */
-function nextNumber() {
-  created += 1;
-  return `+99015${String(created).padStart(5, '0')}00`;
-}
-
-/** Opens the page of a new verification, and returns the number and the verification. */
-async function open({ page, shop, address }, body = {}, query = {}) {
-  const phone_number = nextNumber();
-  const verification = await shop.create({ phone_number, device_ip: address, ...body });
-  const url = new URL(verification.url);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-  await page.goto(url.href);
-  return { phone_number, ...verification };
-}
-
-/** Sends the SMS that the page shows. */
-async function sendShownSms({ page, shop }, from) {
-  const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
-  await shop.sendSms(from, receiver, body);
-}
 
 pageTest('mobile data: verified without a tap', { ...android, address: MOBILE_DATA }, async (user) => {
   const { verification_id } = await open(user);
@@ -43,6 +22,38 @@ pageTest('mobile data of another SIM: not verified', { ...iphone, address: MOBIL
   await open(user, {}, { sim: '+990123456702' });
   await user.page.getByRole('heading', { name: 'Not your number' }).waitFor();
 });
+
+// The last digits of a simulated number decide what its operator does.
+for (const [ending, what, result] of [
+  ['99', 'the operator fails, then so does the text message', 'Not signed up: methods_exhausted'],
+  ['95', 'the operator does not answer, then the text message comes from another number', 'Not your number'],
+  ['96', 'the operator has no silent check, only the text message', 'Welcome'],
+]) {
+  pageTest(`number ending in ${ending}: ${what}`, { ...android, address: MOBILE_DATA }, async (user) => {
+    const { phone_number } = await open(user, { phone_number: nextNumber(ending) });
+    await user.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+    await sendShownSms(user, phone_number);
+    await user.page.getByRole('heading', { name: result }).waitFor();
+  });
+}
+
+pageTest('number ending in 97: no method is supported, and no page exists', {}, async ({ shop }) => {
+  const refused = await shop.tryCreate({ phone_number: nextNumber('97') });
+  assert.deepEqual([refused.status, (await refused.json()).error_code], [400, 'mno_not_supported']);
+});
+
+for (const [name, address, way] of [['mobile data', MOBILE_DATA, 'secure_sna'], ['Wi-Fi', WIFI, 'reverse_sms']]) {
+  pageTest(`SIM Swap on completion, on ${name}: the SIM is unchanged`, { ...android, address }, async (user) => {
+    const { phone_number } = await open(user, { sim_swap_period: 1440 });
+    if (way === 'reverse_sms') {
+      await user.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+      await sendShownSms(user, phone_number);
+    }
+    await user.page.getByRole('heading', { name: 'Welcome' }).waitFor();
+    const { method, no_sim_change, steps } = user.shop.results.at(-1);
+    assert.deepEqual([method, no_sim_change, steps.at(-1).method], [way, true, 'sim_swap']);
+  });
+}
 
 for (const [name, device, separator] of [['iPhone', iphone, '&'], ['Android', android, '?']]) {
   pageTest(`Wi-Fi on ${name}: falls back to a text message`, { ...device, address: WIFI }, async (user) => {

@@ -245,6 +245,7 @@ impl Engine {
                 checks: checks.clone(),
                 silent: silent.clone(),
                 idempotency: idempotency.clone(),
+                followers: Arc::default(),
             }),
             silent,
             callbacks: Arc::new(Callbacks {

@@ -6,13 +6,15 @@
 use std::{
     net::IpAddr,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
+use parking_lot::RwLock;
 use ringtrue_domain::{
     eligibility::{EligibilityGate, PRODUCTS},
     lifecycle::{ErrorCode, NumberHash},
@@ -26,9 +28,16 @@ use ringtrue_engine::{
     checks::CreateError,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
     networks::NetworkInfo,
-    operator_access::{DeviceVisit, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute},
+    operator_access::{
+        DeviceVisit, ExpectedSms, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute,
+    },
     ports::{SilentConnector, SimSwapConnector},
 };
+
+use crate::smsc::{FaultScript, QueueAccount, Sms, Smsc};
+
+/// Delay of automatic replies.
+const AUTOMATIC_REPLY_DELAY: Duration = Duration::from_secs(2);
 
 /// Network of the simulated operator: the test network of ITU-T E.212.
 pub const NETWORK_ID: &str = "00101";
@@ -106,6 +115,8 @@ impl AddressScript {
 pub struct SandboxAccess {
     silent_connector: ArcSwapOption<Arc<dyn SilentConnector>>,
     sim_swap_connector: ArcSwapOption<Arc<dyn SimSwapConnector>>,
+    /// Of the simulated handsets. Not owned, because it stops with its owner.
+    smsc: RwLock<Weak<Smsc>>,
     next_receiver: AtomicUsize,
 }
 
@@ -114,8 +125,27 @@ impl SandboxAccess {
         self.silent_connector.store(Some(Arc::new(connector)));
     }
 
+    pub fn set_smsc(&self, smsc: &Arc<Smsc>) {
+        *self.smsc.write() = Arc::downgrade(smsc);
+    }
+
     pub fn set_sim_swap_connector(&self, connector: Arc<dyn SimSwapConnector>) {
         self.sim_swap_connector.store(Some(Arc::new(connector)));
+    }
+}
+
+/// A simulated SMS only reaches checks of the project that sent it. Projects of a workspace share a part of the queue.
+pub fn queue_account(project: &Project) -> QueueAccount {
+    QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
+}
+
+/// Sends the SMS that a check expects, after a moment. Must be called within a Tokio runtime.
+pub fn send_automatic_reply(smsc: &Smsc, project: &Project, expected: &ExpectedSms<'_>) {
+    let ExpectedSms { from, to, body } = expected;
+    let faults = FaultScript::new().delayed_by(AUTOMATIC_REPLY_DELAY);
+    let sms = Sms::new(from.as_str(), to.as_str(), *body).with_faults(faults).with_account(queue_account(project));
+    if let Err(error) = smsc.send(sms) {
+        tracing::warn!(%error, "simulated handset failed to reply");
     }
 }
 
@@ -130,6 +160,14 @@ impl OperatorAccess for SandboxAccess {
         require_support(number, Product::ReverseSms)?;
         let receiver = RECEIVERS[self.next_receiver.fetch_add(1, Ordering::Relaxed) % RECEIVERS.len()];
         Ok(SmsRoute { network: network().id.clone(), receiver: Msisdn::parse(receiver, Mode::Sandbox)? })
+    }
+
+    /// The end-user's handset replies by itself if the project wants it.
+    fn sms_step_begun(&self, project: &Project, sms: &ExpectedSms<'_>) {
+        let smsc = self.smsc.read().upgrade();
+        if let Some(smsc) = smsc.filter(|_| project.configuration.reverse_sms.auto_reply) {
+            send_automatic_reply(&smsc, project, sms);
+        }
     }
 
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender> {

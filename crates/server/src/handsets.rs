@@ -6,11 +6,12 @@ use ringtrue_domain::{
     phone::Msisdn,
     tenancy::{Mode, Project},
 };
-use ringtrue_engine::reverse_sms::SmsInstructions;
-use ringtrue_sandbox::smsc::{FaultScript, QueueAccount, SendError, Sms, Smsc};
+use ringtrue_engine::{operator_access::ExpectedSms, reverse_sms::SmsInstructions};
+use ringtrue_sandbox::{
+    access::{queue_account, send_automatic_reply},
+    smsc::{FaultScript, SendError, Sms, Smsc},
+};
 
-/// Delay of automatic replies, if enabled in the project.
-const AUTO_REPLY_DELAY: Duration = Duration::from_secs(2);
 /// Maximum time to wait for delivery. Later deliveries continue in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
@@ -90,7 +91,7 @@ impl Handsets {
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
         let sms = Sms::new(from.as_str(), to.as_str(), body)
             .with_faults(faults.into_fault_script())
-            .with_account(account(project));
+            .with_account(queue_account(project));
         let delivery = smsc.send(sms).map_err(|error| match error {
             SendError::QueueFull | SendError::Stopped => HandsetError::Busy,
             SendError::AccountFull => HandsetError::TooMany,
@@ -105,15 +106,7 @@ impl Handsets {
     /// Sends the invited SMS from this handset.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
         let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
-        let sms = Sms::new(number.as_str(), invitation.receiver.as_str(), invitation.sms_body.as_str());
-        let sms = sms.with_faults(FaultScript::new().delayed_by(AUTO_REPLY_DELAY)).with_account(account(project));
-        if let Err(error) = smsc.send(sms) {
-            tracing::warn!(%error, "simulated handset failed to reply");
-        }
+        let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
+        send_automatic_reply(smsc, project, &expected);
     }
-}
-
-/// A simulated SMS only reaches checks of the project that sent it. Projects of a workspace share a part of the queue.
-fn account(project: &Project) -> QueueAccount {
-    QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }

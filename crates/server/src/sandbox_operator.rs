@@ -88,13 +88,15 @@ impl SandboxOperator {
         let client =
             Arc::new(Client::new(&ClientSettings { trusts_system_roots: false, ..ClientSettings::default() })?);
         let (operator, camara) = start_camara(engine, &client).await?;
+        let smsc = Arc::new(smsc);
+        access.set_smsc(&smsc);
         access.set_silent_connector(camara.clone());
         let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sims: Arc::clone(&engine.simulated_sims) };
         access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
         let authorize_endpoint = Arc::new(AuthorizeEndpoint { endpoint, client, _operator: Arc::clone(&operator) });
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, authorize_endpoint })
+        Ok(SandboxOperator { smsc, connector, camara, operator, authorize_endpoint })
     }
 
     pub fn authorizer(&self) -> SandboxAuthorizer {

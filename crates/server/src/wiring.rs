@@ -28,7 +28,6 @@ use crate::{
     http::{
         self,
         app::{App, AppState, EligibilityBodies},
-        verification_page::PageStreams,
     },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
@@ -116,7 +115,6 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             last_ping: Mutex::default(),
             docs_pages: OnceLock::new(),
             eligibility_bodies: EligibilityBodies::default(),
-            page_streams: PageStreams::default(),
             development: development.clone(),
         })
     };
@@ -198,6 +196,8 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     tasks.spawn(async move { writing.request_log.run_writer(until).await });
     let (looking, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { looking.live.run(until).await });
+    let (following, until) = (engine.clone(), shutdown.clone());
+    tasks.spawn(async move { following.verifications.run_followers(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
     // The courier stops by itself: it finishes deliveries in progress and releases the rest.
     tasks.spawn(async move { courier.run(shutdown).await });
@@ -256,6 +256,8 @@ impl RunningNode {
         self.connectors.shutdown().await;
         self.tasks.close();
         self.tasks.wait().await;
+        // Questions that no request waits for.
+        self.engine.verifications.wait_idle().await;
         // Requests in progress may have needed the sandbox operator.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;

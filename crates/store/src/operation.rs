@@ -71,13 +71,19 @@ impl InsertCheck {
     }
 
     pub(crate) fn row(&self) -> CheckRow<'_> {
-        CheckRow { check: &self.check, expectation: self.expectation.as_ref() }
+        let has_deadline = matches!(self.check.state, Lifecycle::Open(_)) && self.check.verification.is_none();
+        CheckRow {
+            check: &self.check,
+            expectation: self.expectation.as_ref(),
+            deadline: has_deadline.then_some(self.check.expires_at),
+        }
     }
 
     /// The rows of the check, and of its verification.
     pub(crate) fn rows(&self) -> impl Iterator<Item = CheckRow<'_>> {
         let verification = self.verification.as_ref();
-        let verification = verification.map(|new| CheckRow { check: &new.check, expectation: None });
+        let deadline = Some(self.check.expires_at);
+        let verification = verification.map(|new| CheckRow { check: &new.check, expectation: None, deadline });
         [self.row()].into_iter().chain(verification)
     }
 }
@@ -87,14 +93,12 @@ impl InsertCheck {
 pub(crate) struct CheckRow<'a> {
     pub check: &'a AnyCheck,
     pub expectation: Option<&'a Expectation>,
+    /// Of an open check. A verification has that of its current step, which has none of its own: a step never ends
+    /// later, and one row is enough to find both.
+    pub deadline: Option<Timestamp>,
 }
 
 impl<'a> CheckRow<'a> {
-    /// An open check has a deadline.
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self.check.state, Lifecycle::Open(_))
-    }
-
     pub(crate) fn concluded_at(&self) -> Option<Timestamp> {
         self.check.updated_at()
     }

@@ -2,7 +2,7 @@
 // Follows the verification, returns to the company at its end, and copies texts.
 const RETURN_AFTER_MS = 1500;
 const POLL_AFTER_MS = 5000;
-const { state, events, returnTo } = document.body.dataset;
+const { state, events, returnTo, page } = document.body.dataset;
 
 if (returnTo) setTimeout(() => location.replace(returnTo), RETURN_AFTER_MS);
 
@@ -11,11 +11,11 @@ if (events) {
   source.addEventListener('state', (event) => {
     if (event.data === state) return;
     source.close();
-    location.reload();
+    location.replace(page);
   });
   // The browser reconnects by itself unless the stream was refused.
   source.addEventListener('error', () => {
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), POLL_AFTER_MS);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.replace(page), POLL_AFTER_MS);
   });
 }
 

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let states = [
         ("start", State::Start),
         ("silent", State::Leaving { location: "" }),
-        ("confirming", State::Confirming),
+        ("confirming", State::Confirming { return_to: None }),
         ("send_sms", sms(false)),
         ("sms_received", sms(true)),
         ("sim_swap", State::SimSwap),
@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 is_sandbox: true,
                 path: "",
                 query: "",
+                is_framed: false,
                 state: state.clone(),
             };
             // A preview stays on its page.

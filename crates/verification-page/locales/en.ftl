@@ -1,4 +1,4 @@
-# Messages of the hosted verification page.
+# Messages of the hosted verification page, and of the page of a single check.
 #
 # $brand is the name of the company that asks for the verification.
 # $tail is the last two digits of the user's phone number.
@@ -67,3 +67,13 @@ unavailable-text = The page is not available at the moment. Try again in a minut
 refused-title = Open the page again
 refused-text = For your security, you can only continue from this page itself.
 retry = Try again
+
+## Page of a single check, whose link was opened in a browser
+
+# The user copies the code.
+device-code-text = Enter this code in the app or on the site that sent you here. It can be used once and expires soon.
+device-failed-text = Your mobile operator could not confirm your number. Go back to the app or site that sent you here to try another way.
+not-mobile-title = This phone is not using mobile data
+not-mobile-text = Your number can only be confirmed over mobile data. Turn off Wi-Fi, then go back to the app or site that sent you here and try again.
+used-title = This link was already used
+start-again-text = Go back to the app or site that sent you here to start again.

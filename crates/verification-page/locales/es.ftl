@@ -59,3 +59,12 @@ unavailable-text = La página no está disponible en este momento. Inténtelo de
 refused-title = Abra la página de nuevo
 refused-text = Por su seguridad, solo puede continuar desde esta misma página.
 retry = Intentar de nuevo
+
+## Page of a single check, whose link was opened in a browser
+
+device-code-text = Introduzca este código en la aplicación o en el sitio que le ha enviado aquí. Sirve una sola vez y caduca pronto.
+device-failed-text = Su operador móvil no ha podido confirmar su número. Vuelva a la aplicación o al sitio que le ha enviado aquí para probar de otra forma.
+not-mobile-title = Este teléfono no usa datos móviles
+not-mobile-text = Su número solo se puede confirmar con datos móviles. Desactive la wifi, vuelva a la aplicación o al sitio que le ha enviado aquí e inténtelo de nuevo.
+used-title = Este enlace ya se ha usado
+start-again-text = Vuelva a la aplicación o al sitio que le ha enviado aquí para empezar de nuevo.

@@ -59,3 +59,12 @@ unavailable-text = La pagina non è disponibile in questo momento. Riprovi tra u
 refused-title = Apra di nuovo la pagina
 refused-text = Per la sua sicurezza può continuare solo da questa pagina.
 retry = Riprova
+
+## Page of a single check, whose link was opened in a browser
+
+device-code-text = Inserisca questo codice nell’app o nel sito che l’ha portata qui. È valido una sola volta e scade presto.
+device-failed-text = Il suo operatore mobile non ha potuto confermare il numero. Torni all’app o al sito che l’ha portata qui per provare in un altro modo.
+not-mobile-title = Questo telefono non usa i dati mobili
+not-mobile-text = Il suo numero può essere confermato solo con i dati mobili. Disattivi il Wi-Fi, torni all’app o al sito che l’ha portata qui e riprovi.
+used-title = Questo link è già stato usato
+start-again-text = Torni all’app o al sito che l’ha portata qui per ricominciare.

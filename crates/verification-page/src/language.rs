@@ -179,6 +179,12 @@ pub(crate) enum Message {
     RefusedTitle,
     RefusedText,
     Retry,
+    DeviceCodeText,
+    DeviceFailedText,
+    NotMobileTitle,
+    NotMobileText,
+    UsedTitle,
+    StartAgainText,
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! The hosted verification page: pure, from a view model to HTML in the user's language.
+//! The hosted verification page: pure, from a view model to HTML in the user's language. [`DevicePage`] is the page of a
+//! single check.
 //!
 //! Everything is in one response: no framework, no request to another site except for the brand's logo. The page works
 //! without JavaScript, by refreshing itself. Translations are Fluent catalogues in `locales/`.
 
 mod colour;
+mod device;
 mod language;
 mod policy;
 mod qr;
@@ -17,6 +19,7 @@ use ringtrue_domain::{
 };
 
 pub use colour::Colour;
+pub use device::{DevicePage, DeviceState};
 pub use language::Language;
 pub use qr::QrSvg;
 
@@ -42,6 +45,8 @@ pub struct Page<'a> {
     pub path: &'a str,
     /// Query that all links of the page carry on: empty, or with its `?`.
     pub query: &'a str,
+    /// Shown within the console's handset, whose frame must not leave for another site.
+    pub is_framed: bool,
     pub state: State<'a>,
 }
 
@@ -67,7 +72,10 @@ pub enum State<'a> {
         location: &'a str,
     },
     /// The operator has answered; the company's server has to redeem the code.
-    Confirming,
+    Confirming {
+        /// Only if the browser is not redirected there.
+        return_to: Option<&'a str>,
+    },
     SendSms(SmsToSend<'a>),
     SimSwap,
     Done {
@@ -115,7 +123,7 @@ impl State<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             State::Start | State::Silent | State::Leaving { .. } => "silent",
-            State::Confirming => "confirming",
+            State::Confirming { .. } => "confirming",
             State::SendSms(SmsToSend { has_arrived: false, .. }) => "send_sms",
             State::SendSms(SmsToSend { has_arrived: true, .. }) => "sms_received",
             State::SimSwap => "sim_swap",
@@ -137,7 +145,8 @@ impl State<'_> {
 
     fn return_to(&self) -> Option<&str> {
         match self {
-            State::Done { return_to }
+            State::Confirming { return_to }
+            | State::Done { return_to }
             | State::NotMatched { return_to }
             | State::Failed { return_to }
             | State::Expired { return_to } => *return_to,
@@ -155,14 +164,14 @@ impl State<'_> {
 
     /// Whether the state changes without the user's device.
     fn is_waiting(&self) -> bool {
-        matches!(self, State::Confirming | State::SendSms(_) | State::SimSwap)
+        matches!(self, State::Confirming { .. } | State::SendSms(_) | State::SimSwap)
     }
 
     fn title(&self) -> Message {
         match self {
             State::Start => Message::StartTitle,
             State::Silent | State::Leaving { .. } => Message::SilentTitle,
-            State::Confirming => Message::ConfirmingTitle,
+            State::Confirming { .. } => Message::ConfirmingTitle,
             State::SendSms(SmsToSend { has_arrived: false, .. }) => Message::TextTitle,
             State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
             State::SimSwap => Message::SimTitle,
@@ -180,7 +189,7 @@ impl State<'_> {
     /// The method that the user can give up, and the label of its button.
     fn give_up(&self) -> Option<(Method, Message)> {
         match self {
-            State::Start | State::Silent | State::Confirming => Some((Method::SecureSna, Message::OtherWay)),
+            State::Start | State::Silent | State::Confirming { .. } => Some((Method::SecureSna, Message::OtherWay)),
             State::SendSms(_) => Some((Method::ReverseSms, Message::TextCannot)),
             _ => None,
         }
@@ -236,7 +245,7 @@ impl Page<'_> {
             refresh_without_script: if self.state.is_waiting() {
                 Some((REFRESH_SECONDS, self.url("")))
             } else {
-                self.state.return_to().map(|url| (RETURN_SECONDS, url.to_owned()))
+                self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned()))
             },
             events_url: (!self.state.is_end() && !self.state.is_error()).then(|| self.url("/events")),
             give_up: self.state.give_up().map(|(method, label)| (method, text(label))),
@@ -247,7 +256,7 @@ impl Page<'_> {
             html: template.render().unwrap_or_default(),
             content_security_policy: policy::content_security_policy(
                 &[STYLE, &brand_style],
-                SCRIPT,
+                Some(SCRIPT),
                 logo.as_ref().map(|(_, source)| source.as_str()),
             ),
         }
@@ -255,6 +264,11 @@ impl Page<'_> {
 
     fn url(&self, action: &str) -> String {
         format!("{}{action}{}", self.path, self.query)
+    }
+
+    /// Where the browser goes by itself at the end.
+    fn forward_to(&self) -> Option<&str> {
+        self.state.return_to().filter(|_| self.state.is_end() && !self.is_framed)
     }
 }
 

@@ -16,9 +16,9 @@ pub(crate) fn image_source(url: &str) -> Option<String> {
 }
 
 /// The console shows the page in a frame; other sites must not, because they could make users press its buttons.
-pub(crate) fn content_security_policy(styles: &[&str], script: &str, image_source: Option<&str>) -> String {
+pub(crate) fn content_security_policy(styles: &[&str], script: Option<&str>, image_source: Option<&str>) -> String {
     let styles: Vec<_> = styles.iter().map(|style| hash_source(style)).collect();
-    let (styles, script) = (styles.join(" "), hash_source(script));
+    let (styles, script) = (styles.join(" "), script.map_or_else(|| "'none'".to_owned(), hash_source));
     let image = image_source.map(|source| format!(" {source}")).unwrap_or_default();
     format!(
         "default-src 'none'; style-src {styles}; script-src {script}; img-src 'self'{image}; connect-src 'self'; \

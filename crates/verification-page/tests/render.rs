@@ -6,11 +6,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
 use ringtrue_verification_page::{
-    Brand, Colour, Language, Page, QrSvg, RenderedPage, SmsToSend, State, detect_platform,
+    Brand, Colour, DevicePage, DeviceState, Language, Page, QrSvg, RenderedPage, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
 const MAX_BYTES: usize = 50 * 1024;
+const MAX_DEVICE_BYTES: usize = 4 * 1024;
 const PATH: &str = "/v/dG9rZW4";
 const HOSTILE: &str = "</style><script>alert('1')</script>\" onload=\"x & Söhne";
 
@@ -45,7 +46,7 @@ fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
         State::Start,
         State::Silent,
         State::Leaving { location: "https://operator.example/authorize?a=b&c=d" },
-        State::Confirming,
+        State::Confirming { return_to: None },
         sms(receiver, Platform::Unknown),
         received(receiver),
         State::SimSwap,
@@ -65,6 +66,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         is_sandbox: true,
         path: PATH,
         query: "?lang=de&sim=%2B990123",
+        is_framed: false,
         state,
     }
 }
@@ -178,7 +180,7 @@ fn page_follows_the_state_with_and_without_script() {
         (State::Start, false),
         (sms(&receiver, Platform::Unknown), true),
         (received(&receiver), true),
-        (State::Confirming, true),
+        (State::Confirming { return_to: None }, true),
         (State::SimSwap, true),
     ] {
         let html = english(state).html;
@@ -193,6 +195,52 @@ fn page_follows_the_state_with_and_without_script() {
     assert!(done.contains("<a class=\"button\" href=\"https://shop.example/?code=1\">Back to Acme</a>"), "{done}");
     let closed = english(State::Done { return_to: None }).html;
     assert!(closed.contains("You can close this page now.") && !closed.contains("http-equiv"), "{closed}");
+}
+
+#[test]
+fn framed_page_opens_the_company_in_another_tab() {
+    let return_to = Some("https://shop.example/?code=1");
+    for state in [State::Done { return_to }, State::Failed { return_to }, State::Confirming { return_to }] {
+        let html = Page { is_framed: true, ..page(state, "Acme", Language::English) }.render().html;
+        let link = "<a class=\"button\" href=\"https://shop.example/?code=1\" target=\"_blank\" rel=\"noopener\">";
+        assert!(html.contains(link) && !html.contains("data-return-to"), "{html}");
+        assert!(!html.contains("content=\"2;url=https://shop.example/"), "{html}");
+    }
+}
+
+#[test]
+fn device_page_is_small_and_in_every_language() {
+    let states = [
+        DeviceState::Code("a\"b"),
+        DeviceState::NotMobile,
+        DeviceState::Failed,
+        DeviceState::Expired,
+        DeviceState::Used,
+        DeviceState::Unknown,
+        DeviceState::Busy,
+        DeviceState::Unavailable,
+    ];
+    for language in Language::VARIANTS.iter().copied() {
+        for state in states {
+            let (brand, error_code) = (Some(brand(HOSTILE)), Some("<not_mobile_ip>"));
+            let RenderedPage { html, content_security_policy } =
+                DevicePage { language, brand, state, error_code }.render();
+            assert!(html.contains(&format!("<html lang=\"{}\" dir=\"{}\">", language.tag(), language.direction())));
+            assert!(html.len() < MAX_DEVICE_BYTES, "{language:?} {state:?}: {} bytes", html.len());
+            assert!(!html.contains("<script") && !html.contains("\" onload") && !html.contains("{ $"), "{html}");
+            assert_eq!(html.contains(">a&#34;b</code>"), matches!(state, DeviceState::Code(_)), "{html}");
+            assert!(html.contains("&#60;not_mobile_ip&#62;"), "{html}");
+            let styles = contents(&html, "style").into_iter();
+            let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+            let styles = styles.map(|text| format!("'sha256-{}'", hash(text))).collect::<Vec<_>>().join(" ");
+            let policy = format!("default-src 'none'; style-src {styles}; script-src 'none'; img-src 'self' https://");
+            assert!(content_security_policy.starts_with(&policy), "{content_security_policy}");
+        }
+    }
+    let page = DevicePage { language: Language::German, brand: None, state: DeviceState::NotMobile, error_code: None };
+    let html = page.render().html;
+    assert_eq!(contents(&html, "h1"), ["Dieses Telefon nutzt keine mobilen Daten"]);
+    assert!(!html.contains("<header>") && !html.contains("<code"), "{html}");
 }
 
 #[test]

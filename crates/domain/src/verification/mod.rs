@@ -275,12 +275,8 @@ impl Progress {
                 Some(period) => Move::AskSimSwap(period),
                 None => completed(true, method, None),
             },
-            (Some(method), StepState::Completed { matched: false }) => {
-                let may_fall_back = self.fall_back_on_mismatch && method == Method::SecureSna && !is_past_ttl;
-                match self.remaining_methods().next().filter(|_| may_fall_back) {
-                    Some(next) => Move::Start(next),
-                    None => completed(false, method, None),
-                }
+            (Some(method), StepState::Completed { matched: false }) if self.is_verdict_on_mismatch(method) => {
+                completed(false, method, None)
             }
             (Some(_), _) => self.next_method(is_past_ttl),
             // The SIM Swap step.
@@ -289,6 +285,12 @@ impl Progress {
                 None => Move::End(CheckOutcome::Error(ErrorCode::InternalError)),
             },
         }
+    }
+
+    /// Whether a mismatch of this method is a verdict. Phones with two SIMs may use the other one for mobile data, so
+    /// projects can choose not to believe a mismatch of Secure SNA.
+    fn is_verdict_on_mismatch(&self, method: Method) -> bool {
+        method != Method::SecureSna || !self.fall_back_on_mismatch
     }
 
     fn next_method(&self, is_past_ttl: bool) -> Move {

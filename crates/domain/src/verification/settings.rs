@@ -12,7 +12,7 @@ use crate::{
 pub struct VerificationSettings {
     /// In order. `None`: all, silent methods first.
     pub methods: Option<Vec<Method>>,
-    /// Whether a mismatch of Secure SNA leads to the next method instead of ending the verification.
+    /// Whether a mismatch of Secure SNA is no verdict: it leads to the next method, like an error.
     pub fall_back_on_mismatch: bool,
     /// Default for verifications without a callback URL.
     pub callback_url: Option<CallbackUrl>,

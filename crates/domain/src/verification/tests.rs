@@ -70,6 +70,7 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
     let both = || Progress::new(vec![SecureSna, ReverseSms], false, None);
     let falling_back = || Progress { fall_back_on_mismatch: true, ..both() };
     let with_sim_swap = || Progress { sim_swap_period: Some(period()), ..both() };
+    let silent_only = || Progress::new(vec![SecureSna], true, None);
     let sms_first = || Progress::new(vec![ReverseSms, SecureSna], true, None);
     let exhausted = CheckOutcome::Error(ErrorCode::MethodsExhausted);
     for (progress, ends, steps, expected) in [
@@ -83,11 +84,14 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         (both(), &[(NOT_MOBILE, true)], 1, Some(CheckOutcome::Expired)),
         (both(), &[(NOT_MOBILE, false), (Expired, true)], 2, Some(CheckOutcome::Expired)),
         (falling_back(), &[(Verdict(false), false)], 2, None),
-        (falling_back(), &[(Verdict(false), true)], 1, Some(end(false, SecureSna, None))),
+        (falling_back(), &[(Verdict(false), true)], 1, Some(CheckOutcome::Expired)),
         (falling_back(), &[(Verdict(false), false), (Verdict(true), false)], 2, Some(end(true, ReverseSms, None))),
+        (falling_back(), &[(Verdict(false), false), (Verdict(false), false)], 2, Some(end(false, ReverseSms, None))),
         (falling_back(), &[(Verdict(false), false), (Expired, false)], 2, Some(exhausted)),
+        (falling_back(), &[(Verdict(false), false), (Expired, true)], 2, Some(CheckOutcome::Expired)),
+        (silent_only(), &[(Verdict(false), false)], 1, Some(exhausted)),
         (sms_first(), &[(Verdict(false), false)], 1, Some(end(false, ReverseSms, None))),
-        (sms_first(), &[(Expired, false), (Verdict(false), false)], 2, Some(end(false, SecureSna, None))),
+        (sms_first(), &[(Expired, false), (Verdict(false), false)], 2, Some(exhausted)),
         (with_sim_swap(), &[(Verdict(true), false)], 2, None),
         (with_sim_swap(), &[(Verdict(false), false)], 1, Some(end(false, SecureSna, None))),
         (with_sim_swap(), &[(Verdict(true), false), (Verdict(true), false)], 2, Some(end(true, SecureSna, Some(true)))),

@@ -66,6 +66,15 @@ pub struct DeviceVisit<'a> {
     pub sim: Option<&'a str>,
 }
 
+/// The SMS that the end-user of a verification has to send. Masked: it is a credential.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("ExpectedSms")]
+pub struct ExpectedSms<'a> {
+    pub from: &'a Msisdn,
+    pub to: &'a Msisdn,
+    pub body: &'a str,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SilentRouteError {
     InvalidSim(InvalidPhoneNumber),
@@ -87,6 +96,9 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     /// The route for a Reverse SMS check, if the project may use it.
     async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError>;
+
+    /// Called when a verification has begun to wait for this SMS of the end-user. Only simulated operators act on it.
+    fn sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
 
     /// The sender of an SMS with the code of a check, as the operator reports it. `None`: the SMS is ignored.
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender>;

@@ -66,6 +66,9 @@ pub struct CreatedSilent {
 pub enum RedeemError {
     #[error("wrong code")]
     WrongCode { remaining_attempts: u32 },
+    /// Of a completed verification, which stays completed.
+    #[error("wrong code")]
+    WrongCompletionCode,
     #[error("the device has not completed its redirects yet")]
     NotReady,
     #[error("the check is already concluded")]

@@ -14,21 +14,22 @@ use ringtrue_domain::{
     phone::InvalidPhoneNumber,
     product::Product,
     silent::SilentCheck,
+    tenancy::ProjectId,
     web_url::RedirectUrl,
 };
 use tokio::time::timeout;
 
 use super::{
     SilentFlow,
-    secrets::{PendingRedirect, SilentCheckInput, open_redirect_url},
+    secrets::{PendingRedirect, SilentCheckInput, open_redirect_url, seal_input},
 };
 use crate::{
     activity::ActivityRecorder,
     checks::downcast,
     operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
-        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, RedirectSessionRecord,
-        SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
+        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, NewRedirectSession, OpenedSession,
+        RedirectSessionRecord, SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
     },
     rate_limit::RateLimitState,
     verifications::page_token,
@@ -74,6 +75,7 @@ pub enum NextStep {
 #[derive(Debug)]
 pub struct RedirectOutcome {
     pub check: CheckId,
+    pub project: ProjectId,
     pub reference: Option<Reference>,
     /// Redirect target for the device. `None`: the result is rendered in the response.
     pub redirect_url: Option<RedirectUrl>,
@@ -170,6 +172,7 @@ impl SilentFlow {
     ) -> Result<NextStep, RedirectError> {
         let record = self.store.redirect_session(request.check).await?;
         let record = record.filter(|record| record.check.product == request.product).ok_or(RedirectError::NotFound)?;
+        let has_session = record.session.is_some();
         let (check, input) = match self.load_session(record).await? {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(NextStep::Finish(outcome)),
@@ -177,7 +180,7 @@ impl SilentFlow {
         if self.checks.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
-        match self.begin_redirect(&check, &input, request, began_at_page).await? {
+        match self.begin_redirect(&check, &input, has_session, request, began_at_page).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
             RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
@@ -197,14 +200,38 @@ impl SilentFlow {
                 let input = self.open_input(check.id, check.mode, &session.input)?;
                 Ok(SessionState::Open(check, input))
             }
+            // The session of a step is stored when the device is redirected.
+            None if matches!(check.state, Lifecycle::Open(_)) && check.verification.is_some() => {
+                match self.checks.silent_input_of_step(&check).await? {
+                    Some(input) => Ok(SessionState::Open(check, input)),
+                    None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
+                }
+            }
             _ => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
         }
+    }
+
+    /// `false`: the step is concluded.
+    async fn open_session_of_step(
+        &self,
+        step: CheckId,
+        verification: CheckId,
+        input: &SilentCheckInput,
+    ) -> Result<bool, StoreError> {
+        let (input, at) = (seal_input(&self.context, step, input)?, self.context.now());
+        let session = NewRedirectSession { verification, step, input, at };
+        let Some(OpenedSession { pending }) = self.checks.verifications.open_redirect_session(session).await? else {
+            return Ok(false);
+        };
+        self.checks.activity.record_pending(pending.as_slice());
+        Ok(true)
     }
 
     async fn begin_redirect(
         &self,
         check: &SilentCheck,
         input: &SilentCheckInput,
+        has_session: bool,
         request: DeviceRequest<'_>,
         began_at_page: bool,
     ) -> Result<RedirectStart, RedirectError> {
@@ -241,6 +268,11 @@ impl SilentFlow {
         let pending_redirect =
             PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, began_at_page);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
+        if let Some(verification) = check.verification.filter(|_| !has_session)
+            && !self.open_session_of_step(check.id, verification, input).await?
+        {
+            return Ok(RedirectStart::Concluded);
+        }
         let begin = BeginRedirect { check: check.id, network: network.clone(), state_hash, pending_redirect, at: now };
         if !self.store.begin_redirect(begin).await? {
             return Ok(RedirectStart::Concluded);
@@ -357,6 +389,7 @@ impl SilentFlow {
         let may_use_reverse_sms = result.is_err() && self.may_use_reverse_sms(check);
         RedirectOutcome {
             check: check.id,
+            project: check.project,
             reference: check.reference.clone(),
             redirect_url: check.redirect_url.as_ref().and_then(|url| open_redirect_url(&self.context, check.id, url)),
             result,

@@ -1,7 +1,8 @@
 //! Verifications: creating, reading, listing, giving up a step, and redeeming codes.
 //!
-//! [`steps`] moves from one step to the next, [`page`] is the hosted page.
+//! [`steps`] moves from one step to the next, [`page`] is the hosted page, and [`followers`] notifies open pages.
 
+mod followers;
 mod input;
 mod page;
 mod steps;
@@ -11,7 +12,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState, Reference},
+    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState, Reference, Verdict},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -24,6 +25,8 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
+pub(crate) use followers::PageFollowers;
+pub use followers::{PageFollower, TooManyFollowers};
 pub(crate) use page::page_token;
 pub use page::{PageState, PageView};
 pub(crate) use steps::SimSwapQuestions;
@@ -127,6 +130,7 @@ pub struct Verifications {
     pub(crate) checks: Arc<Checks>,
     pub(crate) silent: Arc<SilentFlow>,
     pub(crate) idempotency: Arc<Idempotency>,
+    pub(crate) followers: Arc<PageFollowers>,
 }
 
 /// The methods of a new verification, and what their steps need.
@@ -208,7 +212,7 @@ impl Verifications {
         }));
         self.checks.store_check(new).await?;
         self.checks.activity.record_created(ActivityRecorder::key_of(&verification.check));
-        self.checks.cache_step(step, code)?;
+        self.checks.step_begun(step, code, &input)?;
         Ok(verification)
     }
 
@@ -327,6 +331,8 @@ impl Verifications {
                 let is_right = verify_slices_are_equal(right.as_bytes(), code.as_bytes()).is_ok();
                 if is_right && self.store.redeem_completion_code(id, self.context.now()).await? {
                     Ok(self.present(current)?)
+                } else if !is_right && awaits_completion_code(record) {
+                    Err(RedeemError::WrongCompletionCode)
                 } else {
                     Err(already_completed(record))
                 }
@@ -390,6 +396,14 @@ struct Current {
     record: VerificationRecord,
     /// `None`: it is concluded, or asks about SIM changes.
     step: Option<AnyCheck>,
+}
+
+/// Whether the code with which the page returns is still to be redeemed. After Secure SNA its own code was.
+fn awaits_completion_code(record: &VerificationRecord) -> bool {
+    let verdict = record.check.verdict().and_then(Verdict::verification);
+    record.check.redirect_url.is_some()
+        && record.code_redeemed_at.is_none()
+        && verdict.is_some_and(|verdict| verdict.method != Method::SecureSna)
 }
 
 fn already_completed(record: &VerificationRecord) -> RedeemError {

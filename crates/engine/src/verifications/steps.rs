@@ -20,7 +20,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::{ReverseSmsCheck, SmsOrigin},
-    silent::CHECK_TTL_SECONDS,
+    silent::{CHECK_TTL_SECONDS, SilentCheck},
     sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::{Mode, ProjectId, Ttl},
     verification::{Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict},
@@ -36,12 +36,12 @@ use crate::{
     callback::{payload, sealing},
     checks::{Checks, CreateError, downcast},
     context::missing_seal_key,
-    operator_access::SimSwapRoute,
+    operator_access::{ExpectedSms, SimSwapRoute},
     ports::{
         Advance, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation, LeasedCallback,
         NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup, VerificationRecord,
     },
-    silent::secrets::{SilentCheckInput, open_redirect_url, seal_input, seal_redirect_url},
+    silent::secrets::{SilentCheckInput, open_redirect_url, seal_redirect_url},
 };
 
 /// Limit for the operator's response to the SIM Swap question.
@@ -94,14 +94,15 @@ struct SimSwapQuestion {
 struct StepEnding<'a> {
     record: &'a VerificationRecord,
     ended: EndedStep,
+    deadline: Timestamp,
     progress: Progress,
     at: Timestamp,
 }
 
 impl StepEnding<'_> {
     fn into_advance(self, to: AdvanceTo) -> Advance {
-        let StepEnding { record, ended, progress, at } = self;
-        Advance { verification: record.check.id, from: record.step, ended, progress, to, at }
+        let StepEnding { record, ended, deadline, progress, at } = self;
+        Advance { verification: record.check.id, from: record.step, deadline, ended, progress, to, at }
     }
 }
 
@@ -118,43 +119,54 @@ impl Checks {
         verification: CheckId,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        let Some(record) = self.verifications.verification(verification).await? else {
-            return Ok(ConcludeOutcome::AlreadyConcluded);
-        };
+        match self.verifications.verification(verification).await? {
+            Some(record) => self.conclude_step_of(&record, concluded, connector).await,
+            None => Ok(ConcludeOutcome::AlreadyConcluded),
+        }
+    }
+
+    async fn conclude_step_of(
+        &self,
+        record: &VerificationRecord,
+        concluded: Concluded<AnyVerdict>,
+        connector: Option<Arc<str>>,
+    ) -> Result<ConcludeOutcome, StoreError> {
         let step = concluded.check();
         let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(ConcludeOutcome::AlreadyConcluded) };
         if record.step != step.id {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
         let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).via_connector(connector));
-        let Some(advanced) = self.end_step(&record, StepEnd::from(outcome), ended).await? else {
+        let Some(advanced) = self.end_step(record, StepEnd::from(outcome), step.expires_at, ended).await? else {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         };
         self.activity.record_concluded(step);
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
     }
 
-    /// Ends a verification whose deadline has passed, with its current step.
+    /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
     pub(crate) async fn expire_verification(&self, id: CheckId) -> Result<(), StoreError> {
         let Some(record) = self.verifications.verification(id).await? else { return Ok(()) };
+        let now = self.context.now();
         match record.progress.open_step() {
-            Some((Product::SimSwap, _)) => {
+            Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
                 // The node that asked the operator has died.
                 let end = StepEnd::Error(ErrorCode::InternalError);
-                self.end_step(&record, end, EndedStep::Unchanged).await.map(drop)
+                self.end_step(&record, end, record.check.expires_at, EndedStep::Unchanged).await.map(drop)
             }
+            Some((Product::SimSwap, _)) | None => Ok(()),
             Some((product, step)) => match self.store.find_check(record.check.project, product, step).await? {
-                TenantLookup::Found(step) => match step.clone().expire() {
-                    Ok(concluded) => self.conclude_step(concluded, id, None).await.map(drop),
-                    Err(_) => self.adopt_concluded_step(&record, &step).await,
+                TenantLookup::Found(step) if step.is_overdue(now) => match step.clone().expire() {
+                    Ok(concluded) => self.conclude_step_of(&record, concluded, None).await.map(drop),
+                    Err(_) => Ok(()),
                 },
+                TenantLookup::Found(step) => self.adopt_concluded_step(&record, &step).await,
                 TenantLookup::OtherTenant | TenantLookup::NotFound => Err(StoreError::CorruptRow {
                     table: "verifications",
                     row: id.to_string(),
                     problem: "the check of the current step does not exist".to_owned(),
                 }),
             },
-            None => Ok(()),
         }
     }
 
@@ -166,14 +178,15 @@ impl Checks {
         step: &AnyCheck,
     ) -> Result<(), StoreError> {
         let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(()) };
-        self.end_step(record, StepEnd::from(outcome), EndedStep::Unchanged).await.map(drop)
+        self.end_step(record, StepEnd::from(outcome), step.expires_at, EndedStep::Unchanged).await.map(drop)
     }
 
-    /// `None`: another request or node was first.
+    /// `deadline` is that of the step. `None`: another request or node was first.
     async fn end_step(
         &self,
         record: &VerificationRecord,
         end: StepEnd,
+        deadline: Timestamp,
         ended: EndedStep,
     ) -> Result<Option<Advanced>, StoreError> {
         let now = self.context.now();
@@ -182,7 +195,7 @@ impl Checks {
             return Ok(None);
         };
         loop {
-            let ending = StepEnding { record, ended: ended.clone(), progress: progress.clone(), at: now };
+            let ending = StepEnding { record, ended: ended.clone(), deadline, progress: progress.clone(), at: now };
             let method = match next {
                 Move::Start(method) => method,
                 Move::AskSimSwap(period) => return self.ask_sim_swap(ending, period).await,
@@ -218,15 +231,24 @@ impl Checks {
         if !was_pending {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
-        self.cache_step(check, code)?;
+        self.step_begun(check, code, &input)?;
         Ok(StartOutcome::Started(Advanced { step_was_pending }))
     }
 
-    /// An SMS for a cached check needs no query.
-    pub(super) fn cache_step(&self, check: AnyCheck, code: Option<CodeHash>) -> Result<(), StoreError> {
-        if let Some(code) = code {
-            let check: ReverseSmsCheck = downcast(check)?;
-            self.pending_codes.insert(code, check);
+    /// Prepares for the SMS of a step: an SMS for a cached check needs no query, and simulated end-users may send it.
+    pub(super) fn step_begun(
+        &self,
+        check: AnyCheck,
+        code: Option<CodeHash>,
+        input: &VerificationInput,
+    ) -> Result<(), StoreError> {
+        let Some((code, sms)) = code.zip(input.sms.as_ref()) else { return Ok(()) };
+        let (project, mode) = (self.context.control_plane.project(check.project), check.mode);
+        let check: ReverseSmsCheck = downcast(check)?;
+        self.pending_codes.insert(code, check);
+        if let Some(project) = project {
+            let expected = ExpectedSms { from: &input.number, to: &sms.receiver, body: &sms.sms_body };
+            self.operators.for_mode(mode).sms_step_begun(&project, &expected);
         }
         Ok(())
     }
@@ -289,9 +311,8 @@ impl Checks {
         let id = CheckId(self.context.new_uuid(now)).in_bucket(verification.id.bucket());
         let (network, ttl, expectation, code) = match method {
             Method::SecureSna => {
-                let silent = SilentCheckInput { number: Some(input.number.clone()), expected_address: input.device_ip };
-                let expectation = Expectation::Device { input: seal_input(&self.context, id, &silent)? };
-                (input.silent_network.clone().ok_or_else(missing)?, CHECK_TTL_SECONDS, expectation, None)
+                let network = input.silent_network.clone().ok_or_else(missing)?;
+                (network, CHECK_TTL_SECONDS, Expectation::DeviceOfStep, None)
             }
             Method::ReverseSms => {
                 let sms = input.sms.as_ref().ok_or_else(missing)?;
@@ -314,6 +335,18 @@ impl Checks {
         let number_limit = self.operators.for_mode(verification.mode).number_limit();
         let new = NewCheck { check, expectation, number_limit, idempotent_response: None, verification: None };
         Ok(NewStep { new, code })
+    }
+
+    /// The input of an open silent step. `None`: the step has ended meanwhile.
+    pub(crate) async fn silent_input_of_step(
+        &self,
+        step: &SilentCheck,
+    ) -> Result<Option<SilentCheckInput>, StoreError> {
+        let Some(verification) = step.verification else { return Ok(None) };
+        let record = self.verifications.verification(verification).await?;
+        let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
+        let VerificationInput { number, device_ip, .. } = VerificationInput::open(&self.context, &record)?;
+        Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
     }
 
     /// The redirects of the device end at the redirect URL of the verification.
@@ -390,7 +423,7 @@ impl Checks {
         let end = StepEnd::from(outcome);
         let check = concluded.check().clone();
         let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
-        if self.end_step(&record, end, ended).await?.is_some() {
+        if self.end_step(&record, end, record.check.expires_at, ended).await?.is_some() {
             self.activity.record_created_and_concluded(&check);
         }
         Ok(())
@@ -401,6 +434,9 @@ impl Checks {
         let Some(project) = self.context.control_plane.project(question.project) else {
             return (None, Err(ErrorCode::InternalError));
         };
+        if !project.products.contains(&Product::SimSwap) {
+            return (None, Err(ErrorCode::MnoNotSupported));
+        }
         let operators = self.operators.for_mode(question.mode);
         let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
             Ok(Ok(route)) => route,

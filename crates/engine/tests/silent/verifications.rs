@@ -432,7 +432,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     let expected = format!("https://shop.example/back?session=1&verification_id={}&code=", walk.id);
     let rest = return_to.strip_prefix(&expected).expect("the redirect URL");
     let code = rest.strip_suffix("&reference_id=order%207").expect("the reference");
-    assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::AlreadyCompleted { .. })));
+    assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
     let redeemed = walk.redeem(code).await.unwrap();
     assert_eq!(redeemed.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
     assert!(matches!(walk.redeem(code).await, Err(RedeemError::AlreadyCompleted { .. })));

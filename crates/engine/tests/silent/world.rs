@@ -291,7 +291,7 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         actor: Actor::Credential(created.credential.credential.client_id),
         request_id: None,
     };
-    let products = vec![Product::ReverseSms, Product::SecureSna, Product::Discovery];
+    let products = vec![Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
     let mut made = Vec::new();
     for (name, mode) in [("Shop", Mode::Live), ("Trial", Mode::Sandbox)] {
         let configuration = ConfigurationPatch::default();

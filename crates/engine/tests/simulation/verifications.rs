@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyVerdict, CheckId, ErrorCode, Lifecycle},
+    lifecycle::{AnyCheck, AnyVerdict, CheckId, ErrorCode, Lifecycle},
     phone::Msisdn,
     product::Product,
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
@@ -270,7 +270,7 @@ impl VerificationScenario {
         let next = (0..700).find_map(|second| {
             let at = now + SignedDuration::from_secs(second);
             let overdue = self.process().run(async |engine| engine.store().overdue_checks(at, 1).await).unwrap();
-            overdue.first().map(|check| check.expires_at)
+            overdue.first().map(|check| self.deadline_of(check))
         });
         let until = match (next, self.rng.below(4)) {
             (Some(next), 0 | 1) => next,
@@ -278,6 +278,18 @@ impl VerificationScenario {
             _ => now + SignedDuration::from_secs(i64::try_from(self.rng.below(60)).unwrap()),
         };
         self.clock().advance(until.duration_since(now).max(SignedDuration::ZERO));
+    }
+
+    /// A verification has the deadline of its current step.
+    fn deadline_of(&self, check: &AnyCheck) -> Timestamp {
+        let record = self.record(check.id);
+        let Some((product, step)) = record.progress.open_step() else { return check.expires_at };
+        let project = self.project.id;
+        match self.process().run(async |engine| engine.store().find_check(project, product, step).await).unwrap() {
+            TenantLookup::Found(step) => step.expires_at,
+            // The check of a SIM Swap step is stored at its end.
+            _ => check.expires_at,
+        }
     }
 
     fn assert_invariants(&mut self) {

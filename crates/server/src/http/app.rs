@@ -11,7 +11,6 @@ use ringtrue_engine::{Engine, networks::NetworkInfo};
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::verification_page::PageStreams;
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
@@ -47,8 +46,6 @@ pub struct AppState {
     /// Documentation by path, rendered on first use.
     pub docs_pages: OnceLock<BTreeMap<String, Bytes>>,
     pub eligibility_bodies: EligibilityBodies,
-    /// Event streams of hosted verification pages.
-    pub page_streams: PageStreams,
     /// `None` unless `ringtrue dev` started this server.
     pub development: Option<Arc<Development>>,
 }

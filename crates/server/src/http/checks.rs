@@ -77,6 +77,9 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
+    /// Set for steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification_id: Option<String>,
     /// Also set for expired silent checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
@@ -94,6 +97,7 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
             created_at: timestamp::format(check.created_at),
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
+            verification_id: check.verification.map(|verification| verification.to_string()),
             error_code: check.error_code().map(ErrorCode::as_str),
         }
     }
@@ -197,6 +201,9 @@ struct SimSwapBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
+    /// Set for steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_code: Option<&'static str>,
 }
@@ -214,6 +221,7 @@ impl From<&SimSwapCheck> for SimSwapBody {
             created_at: timestamp::format(check.created_at),
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
+            verification_id: check.verification.map(|verification| verification.to_string()),
             error_code: check.error_code().map(ErrorCode::as_str),
         }
     }

@@ -5,12 +5,7 @@
 //! at the company; otherwise only by a form of the page itself, because a link alone must not verify anybody who opens
 //! it. Paths contain the token and are never logged.
 
-use std::{
-    borrow::Cow,
-    convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -22,18 +17,17 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::CheckId,
     reverse_sms::Platform,
-    tenancy::{Mode, Name, WorkspaceId},
+    tenancy::{Mode, Name, Project},
     verification::{Brand, BrandName, LogoUrl},
 };
 use ringtrue_engine::{
     rate_limit::{RateLimitClass, RateLimitState},
     silent::{NextStep, RedirectError, RedirectOutcome, VerificationReturn},
-    verifications::{PageState, PageView},
+    verifications::{PageFollower, PageState, PageView},
 };
 use ringtrue_verification_page::{self as page, Language, Page, RenderedPage, SmsToSend, detect_platform};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 
 use super::{
@@ -48,24 +42,19 @@ use super::{
 };
 use crate::pages::HTML_CONTENT_TYPE;
 
-/// How often a stream of events reads the state.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay before the state is read again after an error.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Reconnection delay of the browser in milliseconds.
 const RETRY_FIELD: &str = "retry: 2000\n";
 /// Streams end with the verification. This bounds those that cannot read its end.
 const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
-/// A stream costs a query each second.
-const MAX_STREAMS: usize = 500;
-/// One workspace cannot take the streams of all others.
-const MAX_STREAMS_PER_WORKSPACE: usize = MAX_STREAMS / 4;
-/// Tabs and devices that follow one verification.
-const MAX_STREAMS_PER_VERIFICATION: usize = 4;
 const STREAM_RETRY_AFTER: u32 = 5;
 /// Longest value of a query parameter that links of the page carry on.
 const MAX_PARAMETER_BYTES: usize = 64;
 
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Requests that browsers send before the user has decided to visit: `Sec-Purpose` and its predecessors.
 const PREFETCH_HEADERS: [HeaderName; 3] =
@@ -151,26 +140,20 @@ async fn give_up(State(app): State<App>, visitor: PageVisitor, request: Request)
 async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     let opened = async {
         let view = visitor.view(&app).await?;
-        let project = app.engine.control_plane().project(view.project);
-        // A project that this node does not know has limits of its own.
-        let workspace = project.map_or(WorkspaceId(view.project.0), |project| project.workspace);
-        let owner = StreamOwner { workspace, verification: view.verification };
-        let permit = app.page_streams.open(owner).ok_or_else(|| {
-            Problem::too_many_requests("too many event streams follow verifications", STREAM_RETRY_AFTER)
-        })?;
-        let mut polls = interval(POLL_INTERVAL);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let follower = app.engine.verifications.follow_page(&view);
+        let follower = follower.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
         let stream = EventStream {
-            polls,
+            follower,
             // Idle connections are closed after `idle_timeout`.
             heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
             wrote_at: Instant::now(),
             ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
             token: visitor.token.clone(),
+            first_view: Some(view),
             last_state: None,
+            must_retry: false,
             is_over: false,
             app: app.clone(),
-            _permit: permit,
         };
         let events = stream::unfold(stream, async |mut stream| {
             let event = stream.next().await?;
@@ -189,13 +172,20 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
 /// Response to a device that comes back from its operator to the page at which its redirects began.
 pub async fn finish_at_page(
     app: &App,
+    context: &Arc<RequestContext>,
+    headers: &HeaderMap,
     end: &RedirectOutcome,
     verification: &VerificationReturn,
 ) -> Result<Response, Problem> {
     let token = &verification.page_token;
     if let Ok(code) = &end.result {
         if let Some(url) = app.engine.verifications.page_return_url(token, &code.0).await? {
-            return redirect(&url);
+            let visitor = PageVisitor::new(Arc::clone(context), token.clone(), None, headers);
+            if !visitor.is_framed {
+                return redirect(&url);
+            }
+            let view = app.engine.verifications.page(token).await?.ok_or_else(Problem::not_found)?;
+            return Ok(visitor.render(Some(&view), page::State::Confirming { return_to: Some(&url) }));
         }
         app.engine.verifications.page_redeem(token, &code.0).await?;
     }
@@ -217,6 +207,8 @@ struct PageVisitor {
     platform: Platform,
     /// `HEAD` requests and prefetches must not start anything.
     only_looks_ahead: bool,
+    /// The console's handset shows the page.
+    is_framed: bool,
 }
 
 impl FromRequestParts<HandlerState> for PageVisitor {
@@ -234,22 +226,32 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         let language = parameter("lang");
         // A raw `+` in a query decodes to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
-        let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
         Ok(PageVisitor {
-            path: page_path(&token),
             query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
-            language: Language::negotiate(language.as_deref(), text(header::ACCEPT_LANGUAGE)),
-            platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
+            sim,
             only_looks_ahead: parts.method == Method::HEAD
                 || PREFETCH_HEADERS.iter().any(|name| parts.headers.contains_key(name)),
-            context: Arc::clone(&state.context),
-            token,
-            sim,
+            ..PageVisitor::new(Arc::clone(&state.context), token, language.as_deref(), &parts.headers)
         })
     }
 }
 
 impl PageVisitor {
+    fn new(context: Arc<RequestContext>, token: String, language: Option<&str>, headers: &HeaderMap) -> Self {
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        PageVisitor {
+            path: page_path(&token),
+            query: String::new(),
+            sim: None,
+            language: Language::negotiate(language, text(header::ACCEPT_LANGUAGE)),
+            platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
+            only_looks_ahead: false,
+            is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
+            context,
+            token,
+        }
+    }
+
     /// The verification. Visits with a valid token are limited by verification, others by address.
     async fn view(&self, app: &App) -> Result<PageView, Problem> {
         let (limiter, now) = (app.engine.rate_limiter(), app.engine.clock().now());
@@ -291,6 +293,7 @@ impl PageVisitor {
             is_sandbox: view.is_some_and(|view| view.mode == Mode::Sandbox),
             path: &self.path,
             query: &self.query,
+            is_framed: self.is_framed,
             state,
         }
         .render();
@@ -330,7 +333,7 @@ impl PageVisitor {
 /// What the page shows.
 fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
     match &view.state {
-        PageState::Silent { is_verdict_known: true } => page::State::Confirming,
+        PageState::Silent { is_verdict_known: true } => page::State::Confirming { return_to: None },
         PageState::Silent { is_verdict_known: false } if view.has_redirect_url => page::State::Silent,
         PageState::Silent { is_verdict_known: false } => page::State::Start,
         PageState::SendSms { receiver, sms_body, has_arrived } => {
@@ -346,10 +349,18 @@ fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
 
 /// `None` if the project has been deleted.
 fn brand(view: &PageView) -> Option<page::Brand<'_>> {
-    let Brand { name, logo_url, colour } = &view.brand;
-    let project_name = || view.project_name.as_ref().map(Name::as_str);
+    render_brand(&view.brand, view.project_name.as_ref())
+}
+
+/// How pages for end-users present a project.
+pub fn brand_of(project: &Project) -> Option<page::Brand<'_>> {
+    render_brand(&project.configuration.verification.brand, Some(&project.name))
+}
+
+fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<page::Brand<'a>> {
+    let Brand { name, logo_url, colour } = brand;
     Some(page::Brand {
-        name: name.as_ref().map(BrandName::as_str).or_else(project_name)?,
+        name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
         logo_url: logo_url.as_ref().map(LogoUrl::as_str),
         colour: colour.as_ref().and_then(|colour| page::Colour::parse(colour.as_str())),
     })
@@ -397,119 +408,67 @@ fn is_origin_of(base_url: &str, origin: &str) -> bool {
     url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
 }
 
-/// Limits the streams of a node: in total, per workspace and per verification.
-#[derive(Clone, Debug, Default)]
-pub struct PageStreams(Arc<Mutex<Vec<StreamOwner>>>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StreamOwner {
-    workspace: WorkspaceId,
-    verification: CheckId,
-}
-
-impl PageStreams {
-    /// `None`: too many streams are open.
-    fn open(&self, owner: StreamOwner) -> Option<StreamPermit> {
-        let mut open = self.lock();
-        let count = |is_counted: &dyn Fn(&StreamOwner) -> bool| open.iter().filter(|other| is_counted(other)).count();
-        let has_room = open.len() < MAX_STREAMS
-            && count(&|other| other.workspace == owner.workspace) < MAX_STREAMS_PER_WORKSPACE
-            && count(&|other| other.verification == owner.verification) < MAX_STREAMS_PER_VERIFICATION;
-        if !has_room {
-            return None;
-        }
-        open.push(owner);
-        Some(StreamPermit { owner, streams: self.clone() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<StreamOwner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts a stream until it is dropped.
-#[derive(Debug)]
-struct StreamPermit {
-    owner: StreamOwner,
-    streams: PageStreams,
-}
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        let mut open = self.streams.lock();
-        if let Some(position) = open.iter().position(|other| *other == self.owner) {
-            open.swap_remove(position);
-        }
-    }
-}
-
 /// Events of one verification.
 struct EventStream {
     app: App,
     token: String,
-    polls: Interval,
+    follower: PageFollower,
     heartbeat: Duration,
     wrote_at: Instant,
     ends_at: Timestamp,
+    /// Not sent yet.
+    first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
+    /// The state could not be read.
+    must_retry: bool,
     is_over: bool,
-    _permit: StreamPermit,
 }
 
 impl EventStream {
     /// The next event. `None`: the stream has ended.
     async fn next(&mut self) -> Option<String> {
         let shutdown = self.app.shutdown.clone();
+        if let Some(view) = self.first_view.take() {
+            return self.describe(&view);
+        }
         while !self.is_over && self.app.engine.clock().now() < self.ends_at {
             tokio::select! {
                 () = shutdown.cancelled() => return None,
-                _ = self.polls.tick() => {}
+                () = self.follower.changed() => {}
+                () = sleep(RETRY_INTERVAL), if self.must_retry => {}
+                () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.write(":\n\n".to_owned())),
             }
             match self.app.engine.verifications.page(&self.token).await {
                 Ok(Some(view)) => {
-                    let state = page_state(&view, Platform::Unknown);
-                    self.is_over = state.is_end();
-                    if self.last_state != Some(state.name()) {
-                        let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
-                        self.last_state = Some(state.name());
-                        return Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())));
+                    self.must_retry = false;
+                    if let Some(event) = self.describe(&view) {
+                        return Some(event);
                     }
                 }
                 Ok(None) => return None,
-                // The next poll may succeed.
-                Err(error) => tracing::debug!(%error, "failed to read a verification for its event stream"),
-            }
-            if self.wrote_at.elapsed() >= self.heartbeat {
-                return Some(self.write(":\n\n".to_owned()));
+                Err(error) => {
+                    tracing::debug!(%error, "failed to read a verification for its event stream");
+                    self.must_retry = true;
+                }
             }
         }
         None
     }
 
+    /// `None`: the state was sent already.
+    fn describe(&mut self, view: &PageView) -> Option<String> {
+        let state = page_state(view, Platform::Unknown);
+        let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
+        if self.last_state.replace(state.name()) == Some(state.name()) {
+            return None;
+        }
+        self.is_over = state.is_end();
+        Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())))
+    }
+
     fn write(&mut self, event: String) -> String {
         self.wrote_at = Instant::now();
         event
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    #[test]
-    fn one_workspace_does_not_take_the_streams_of_another() {
-        let streams = PageStreams::default();
-        let owner = |workspace: u128, verification: usize| StreamOwner {
-            workspace: WorkspaceId(Uuid::from_u128(workspace)),
-            verification: CheckId(Uuid::from_u128(verification as u128)),
-        };
-        let mut open: Vec<_> = (0..MAX_STREAMS).map_while(|number| streams.open(owner(1, number))).collect();
-        assert_eq!(open.len(), MAX_STREAMS_PER_WORKSPACE);
-        assert!(streams.open(owner(2, MAX_STREAMS)).is_some());
-        open.pop();
-        assert!(streams.open(owner(1, MAX_STREAMS + 1)).is_some(), "a dropped permit is free again");
     }
 }

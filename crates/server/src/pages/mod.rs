@@ -1,11 +1,10 @@
-//! OpenAPI document, API reference, error pages and the page for end-users who open a check URL.
+//! OpenAPI document, API reference and error pages.
 //!
 //! The pages load only the [`ASSETS`], so they work offline. Only the API reference uses scripts and inline styles: it
 //! is Scalar, which the crate `scalar_api_reference` contains as one file.
 //!
 //! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `http::docs_pages`.
 
-pub mod device_page;
 mod document;
 pub mod error_page;
 mod html;

@@ -216,19 +216,21 @@ async fn browser_gets_an_html_page() {
     let state = redirect_state(&browse(&check.target).await);
     let page = browse(&callback(&state)).await.assert(200);
     let text = page.text();
-    let code = text.split_once("<code>").and_then(|(_, rest)| rest.split_once("</code>")).expect("a code").0;
+    let code = text.split_once(" aria-labelledby=\"text\">").and_then(|(_, rest)| rest.split_once("</code>"));
+    let code = code.expect("a code").0;
     assert!(!text.contains("<script"), "{text}");
 
     operator.fail(ErrorCode::MnoTimeout);
     let failing = silent.create(json!({})).await;
     let fault = browse(&callback(&silent.start_redirect(&failing.target).await)).await.assert(200);
-    assert!(fault.text().contains("the operator did not respond in time"), "{}", fault.text());
+    assert!(fault.text().contains("<h1>We could not confirm your number</h1>"), "{}", fault.text());
+    assert!(fault.text().contains(">mno_timeout</code>"), "{}", fault.text());
     let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
     let responses = [
-        (browse(&elsewhere.target).await, 412, "Not a mobile address"),
-        (browse(&check.target).await, 409, "Check already completed"),
-        (browse(&check.target.replace("?t=", "?t=x")).await, 404, "Check not found"),
-        (browse(&callback("no-state")).await, 400, "Bad request"),
+        (browse(&elsewhere.target).await, 412, "This phone is not using mobile data"),
+        (browse(&check.target).await, 409, "This link was already used"),
+        (browse(&check.target.replace("?t=", "?t=x")).await, 404, "This link is not valid"),
+        (browse(&callback("no-state")).await, 400, "This link is not valid"),
     ];
     for (response, status, title) in &responses {
         assert_eq!(response.status, *status, "{title}");
@@ -242,6 +244,13 @@ async fn browser_gets_an_html_page() {
         assert!(page.body.len() < 4 * 1024 && page.header("location").is_none());
     }
     silent.redeem(&check.id, code).await.assert(200);
+    // In the language of the browser, with the name of the project.
+    let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
+    let request = Request::get(&elsewhere.target).header("Accept", BROWSER).header("Accept-Language", "de-AT,en;q=0.5");
+    let page = world.send(request).await.assert(412).text();
+    assert!(page.contains("<html lang=\"de\" dir=\"ltr\">"), "{page}");
+    assert!(page.contains("<h1>Dieses Telefon nutzt keine mobilen Daten</h1>"), "{page}");
+    assert!(page.contains("<header>") && page.contains(">not_mobile_ip</code>"), "{page}");
     // With a redirect URL, the app continues from there.
     let redirected = silent.create(json!({"redirect_url": "https://app.example/"})).await;
     browse(&callback(&silent.start_redirect(&redirected.target).await)).await.assert(302);

@@ -136,7 +136,7 @@ async fn chain_with_a_redirect_url_ends_at_the_shop(world: World) {
     assert!(page.contains("Nordwind &#60;Outdoor&#62;") && page.contains("ending in 00"), "{page}");
 
     let state = redirect_state(&shop.get(&format!("{path}/silent?sim=%2B990123456700")).await);
-    assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+    assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
     let end = shop.get(&callback(&state)).await.assert(302);
     let location = end.header("location").unwrap();
     assert!(location.starts_with(&format!("{SHOP}&")), "{location}");
@@ -248,6 +248,28 @@ async fn events_say_when_the_state_changed(world: World) {
         assert_eq!(stream.expect("state").await, "done");
         assert_eq!(stream.next().await, None, "the stream ends with the verification");
     }
+}
+
+/// The console's policy permits only its own pages in the frame of the handset.
+#[tokio::test]
+async fn framed_page_opens_the_shop_in_another_tab() {
+    let world = World::sqlite().await;
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (verification, path) = shop.create(with_redirect(EVEN)).await;
+    let framed = async |path: &str| shop.send(Request::get(path).header("Sec-Fetch-Dest", "iframe")).await;
+    let state = redirect_state(&framed(&format!("{path}/silent")).await);
+    let almost = framed(&callback(&state)).await.assert(200);
+    assert_page(&almost);
+    let almost = almost.text();
+    assert!(almost.contains("data-state=\"confirming\"") && !almost.contains("data-return-to"), "{almost}");
+    let link = almost.split("class=\"button\" href=\"").nth(1).unwrap();
+    assert!(link.contains("\" target=\"_blank\" rel=\"noopener\">"), "{almost}");
+    let location = link.split('"').next().unwrap().replace("&#38;", "&");
+    let code = location.split("&code=").nth(1).unwrap().split('&').next().unwrap();
+    assert!(location.starts_with(SHOP) && shop.redeem(&verification, code).await.is_some(), "{location}");
+    let done = framed(&path).await.assert(200).text();
+    assert!(done.contains("data-state=\"done\"") && !done.contains("data-return-to"), "{done}");
 }
 
 #[tokio::test]

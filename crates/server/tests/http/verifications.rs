@@ -209,6 +209,7 @@ async fn silent_match_completes_the_verification(world: World) {
     let step = format!("/v1/number-verification/secure-sna-checks/{}", text(&redeemed["steps"][0], "check_id"));
     let check = world.send(Request::get(&step).bearer(&token)).await.assert(200).json();
     assert_eq!((&check["status"], &check["match"]), (&json!("COMPLETED"), &json!(true)));
+    assert_eq!(check["verification_id"], created["verification_id"], "linked by the id");
 }
 
 async fn device_without_mobile_data_falls_back_to_sms(world: World) {
@@ -275,10 +276,18 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
         client.send_sms(&redeemed, from).await;
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
     }
-    // Nothing is left to fall back to.
+    // The mismatch is no verdict, and nothing is left to fall back to.
     let created = client.create(&json!({"phone_number": EVEN, "methods": ["secure_sna"]})).await;
     let code = client.complete_redirect(&created, other).await;
-    assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), false, "secure_sna");
+    let ended = client.redeem(id(&created), &code).await.assert(200).json();
+    assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("methods_exhausted")), "{ended}");
+    assert_eq!((&ended["steps"][0]["match"], ended.get("match")), (&json!(false), None), "{ended}");
+    let created = client.create(&json!({"phone_number": EVEN})).await;
+    let code = client.complete_redirect(&created, other).await;
+    client.redeem(id(&created), &code).await.assert(200);
+    let ended = client.next(id(&created)).await.assert(200).json();
+    assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("methods_exhausted")), "{ended}");
+    assert_eq!(steps(&ended), [("secure_sna", "COMPLETED", ""), ("reverse_sms", "ERROR", "given_up")]);
 }
 
 async fn methods_follow_the_request_then_the_project_then_eligibility(world: World) {
@@ -465,6 +474,15 @@ async fn match_is_followed_by_the_sim_swap_question(world: World) {
         assert_eq!(steps(&ended), [("secure_sna", "COMPLETED", ""), step]);
         assert_eq!(receiver.next().await.json(), ended);
     }
+    // The project may not ask.
+    let products = json!({"products": ["verification", "secure_sna", "reverse_sms"]});
+    let without = VerificationClient::of(&world, world.project("Without SIM Swap", products).await).await;
+    let created = without.create(&json!({"phone_number": EVEN, "sim_swap_period": 60})).await;
+    let code = without.complete_redirect(&created, EVEN).await;
+    without.redeem(id(&created), &code).await.assert(200);
+    let ended = without.wait_for_end(id(&created)).await;
+    assert_completed(&ended, true, "secure_sna");
+    assert_eq!(steps(&ended).last(), Some(&("sim_swap", "ERROR", "mno_not_supported")));
     // Nothing is asked without a match.
     let created = client.create(&json!({"phone_number": EVEN, "sim_swap_period": 60})).await;
     let code = client.complete_redirect(&created, "+990777777702").await;
@@ -664,14 +682,99 @@ async fn completion_code_is_redeemed_once(world: World) {
         (id(&created), "signup-1")
     );
     let code = &parameters["code"];
-    client.redeem(id(&created), "wrong").await.assert_problem(409, "check_already_completed");
+    for _ in 0..4 {
+        client.redeem(id(&created), "wrong").await.assert_problem(400, "code_invalid");
+    }
     let (one, other) = join(client.redeem(id(&created), code), client.redeem(id(&created), code)).await;
     let mut statuses = [one.status, other.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409]);
     let redeemed = if one.status == 200 { one } else { other };
     assert_eq!(redeemed.json(), completed);
-    client.redeem(id(&created), code).await.assert_problem(409, "check_already_completed");
+    for code in [code.as_str(), "wrong"] {
+        client.redeem(id(&created), code).await.assert_problem(409, "check_already_completed");
+    }
+    // Without a redirect URL there is no code to redeem.
+    let created = client.create(&json!({"phone_number": EVEN})).await;
+    client.send_sms(&created, EVEN).await;
+    client.redeem(id(&created), "any").await.assert_problem(409, "check_already_completed");
+}
+
+/// The simulated user of a project with `auto_reply` sends the SMS of a step, too.
+async fn automatic_replies_end_a_step(world: World) {
+    let client = VerificationClient::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
+    let first_step = client.create(&json!({"phone_number": EVEN, "methods": ["reverse_sms"]})).await;
+    let second_step = client.create(&json!({"phone_number": EVEN})).await;
+    client.next(id(&second_step)).await.assert(200);
+    let mismatch = client.create(&json!({"phone_number": ODD, "methods": ["reverse_sms"]})).await;
+    for (created, matched) in [(&first_step, true), (&second_step, true), (&mismatch, false)] {
+        assert_completed(&client.wait_for_end(id(created)).await, matched, "reverse_sms");
+    }
+}
+
+/// The status is pending as soon as the user has done something.
+async fn verification_is_pending_with_its_step(world: World) {
+    ScriptedOperator::of(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN})).await;
+    assert_eq!(client.get(id(&created)).await["status"], "ACCEPTED");
+    client.open(&created, EVEN).await.assert(302);
+    assert_eq!(client.get(id(&created)).await["status"], "PENDING");
+    let created = client.create(&json!({"phone_number": EVEN, "methods": ["reverse_sms"]})).await;
+    let mut without_code = created.clone();
+    without_code["next_step"]["expected_sms_body"] = json!("hello");
+    client.send_sms(&without_code, EVEN).await;
+    let pending = client.get(id(&created)).await;
+    assert_eq!((&pending["status"], &pending["next_step"]), (&json!("PENDING"), &created["next_step"]));
+    assert_eq!(client.list("?search=status==PENDING").await.assert(200).json()["page"]["total_elements"], 2);
+    client.send_sms(&created, EVEN).await;
+    assert_completed(&client.get(id(&created)).await, true, "reverse_sms");
+}
+
+/// Two devices open the link at once, and `next` comes during the chain.
+async fn two_devices_and_next_during_the_chain_end_a_step_once(world: World) {
+    ScriptedOperator::of(&world);
+    let second = world.second_node().await;
+    let client = VerificationClient::sandbox(&world).await;
+    second.engine.node.refresh().await.unwrap();
+    let mut receiver = Receiver::start().await;
+    for round in 0..4 {
+        let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+        let (one, other) = join(client.open(&created, EVEN), client.open(&created, EVEN)).await;
+        // The later of the two replaces the state of the earlier.
+        let states = [&one, &other].map(redirect_state);
+        let returns = states.each_ref().map(|state| Request::get(&callback(state)));
+        let [first_return, second_return] = returns;
+        let next = async {
+            if round % 2 == 0 { Some(send_to(second.address, client.next_request(id(&created))).await) } else { None }
+        };
+        let (first, (last, next)) = join(world.send(first_return), join(world.send(second_return), next)).await;
+        let codes: Vec<_> = [&first, &last]
+            .into_iter()
+            .filter(|response| response.status == 200)
+            .filter_map(|response| response.json()["code"].as_str().map(str::to_owned))
+            .collect();
+        assert!(codes.len() <= 1, "one code: {} {}", first.text(), last.text());
+        assert!(next.is_none_or(|next| next.status == 200));
+        for code in &codes {
+            client.redeem(id(&created), code).await;
+        }
+        let mut now = client.get(id(&created)).await;
+        let silent = steps(&now).into_iter().filter(|(method, ..)| *method == "secure_sna").count();
+        assert_eq!((silent, now["steps"].as_array().unwrap().len() <= 2), (1, true), "{now}");
+        if is_open(&now) {
+            if now["next_step"]["method"] == "secure_sna" {
+                // Neither device came back with a valid state.
+                now = client.next(id(&created)).await.assert(200).json();
+            }
+            client.send_sms(&now, EVEN).await;
+        }
+        let ended = client.get(id(&created)).await;
+        assert!(!is_open(&ended), "{ended}");
+        assert_eq!(receiver.next().await.json(), ended);
+    }
+    world.wait_for_callback_results().await;
+    assert!(receiver.is_quiet(), "one callback each");
 }
 
 async fn callback_is_resent(world: World) {
@@ -705,5 +808,8 @@ on_both_stores!(
     concurrent_requests_start_one_step,
     sms_at_the_deadline_ends_the_verification_once,
     completion_code_is_redeemed_once,
+    automatic_replies_end_a_step,
+    verification_is_pending_with_its_step,
+    two_devices_and_next_during_the_chain_end_a_step_once,
     callback_is_resent,
 );

@@ -242,15 +242,15 @@ fn insert_statements<'a>(new: &[&'a InsertCheck], slot: CounterSlot) -> Result<V
     let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
     rows.sort_unstable_by_key(|row| row.check.id);
     let mut statements = vec![insert_checks(&rows)];
-    let open: Vec<_> = rows.iter().filter(|row| row.is_open()).collect();
-    if !open.is_empty() {
+    let deadlines: Vec<_> = rows.iter().filter_map(|row| Some((row.deadline?, row.check.id))).collect();
+    if !deadlines.is_empty() {
         let insert = "insert into deadlines (due_at, check_id, bucket)
                       select * from unnest($1::bigint[], $2::uuid[], $3::smallint[])";
         statements.push(
             BatchStatement::new(insert)
-                .column(&open, |row| row.check.expires_at.as_millisecond())
-                .column(&open, |row| row.check.id.0)
-                .column(&open, |row| row.check.id.bucket().number()),
+                .column(&deadlines, |(due_at, _)| due_at.as_millisecond())
+                .column(&deadlines, |(_, check)| check.0)
+                .column(&deadlines, |(_, check)| check.bucket().number()),
         );
     }
     let silent: Vec<_> = rows.iter().filter_map(|row| Some((row.check.id, row.silent_input()?))).collect();

@@ -14,6 +14,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::SmsOrigin,
     tenancy::ProjectId,
+    verification::Method,
 };
 use ringtrue_engine::{
     ports::{
@@ -25,7 +26,7 @@ use ringtrue_engine::{
 };
 use uuid::Uuid;
 
-use super::{SqlStore, check_list::CheckList, first_id_after, usage};
+use super::{SqlStore, check_list::CheckList, first_id_after, usage, verifications::mark_verification_pending};
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_from_row},
     driver::{Database, TransactionEnd, Tx},
@@ -155,7 +156,9 @@ impl<D: Database> CheckStore for SqlStore<D> {
         };
         let connector = connector.to_owned();
         self.database
-            .transact(move |tx| Box::pin(async move { mark_pending(tx, select, &parameters, &connector, at).await }))
+            .transact(move |tx| {
+                Box::pin(async move { mark_pending::<D>(tx, select, &parameters, &connector, at).await })
+            })
             .await
     }
 
@@ -170,8 +173,11 @@ impl<D: Database> CheckStore for SqlStore<D> {
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError> {
-        let values = values![now, i64::from(limit), project, product.as_str()];
-        self.read_overdue_checks("and project_id = $3 and product = $4", values).await
+        // Steps have the deadline of their verification.
+        let is_step = Method::of_product(product).is_some();
+        let or_verification = if is_step { Product::Verification } else { product };
+        let values = values![now, i64::from(limit), project, product.as_str(), or_verification.as_str()];
+        self.read_overdue_checks("and project_id = $3 and product in ($4, $5)", values).await
     }
 
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError> {
@@ -250,7 +256,7 @@ const SELECT_AWAITING_SMS_OF_PROJECT: &str = "select id from checks
       order by id";
 
 /// Updates checks one by one in the order of ids, as conclusions do: another order could deadlock.
-async fn mark_pending(
+async fn mark_pending<D: Database>(
     tx: &mut dyn Tx,
     select: &'static str,
     parameters: &[Value],
@@ -258,20 +264,26 @@ async fn mark_pending(
     at: Timestamp,
 ) -> Result<TransactionEnd<Vec<MarkedPending>>, StoreError> {
     let awaiting = tx.run(select, parameters).await?;
-    let mut pending = Vec::new();
+    let (mut pending, mut verifications) = (Vec::new(), Vec::new());
     for row in awaiting {
         let id = row.reader("checks").uuid("id")?;
         let marked = tx
             .first(
                 "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
                   where id = $3 and status = 'ACCEPTED'
-                 returning id, project_id, product, created_at, network_id",
+                 returning id, project_id, product, created_at, network_id, verification_id",
                 values![at, connector, id],
             )
             .await?;
         if let Some(row) = marked {
-            pending.push(marked_pending_from_row(row)?);
+            let (check, verification) = marked_pending_from_row(row)?;
+            pending.push(check);
+            verifications.extend(verification);
         }
+    }
+    // After the steps, as in a move.
+    for verification in verifications {
+        pending.extend(mark_verification_pending::<D>(tx, verification, at).await?);
     }
     if pending.is_empty() {
         return Ok(TransactionEnd::Rollback(pending));
@@ -281,15 +293,17 @@ async fn mark_pending(
     Ok(TransactionEnd::Commit(pending))
 }
 
-pub(super) fn marked_pending_from_row(row: Row) -> Result<MarkedPending, StoreError> {
+/// The check, and the verification whose step it is.
+pub(super) fn marked_pending_from_row(row: Row) -> Result<(MarkedPending, Option<CheckId>), StoreError> {
     let mut row = row.reader("checks");
     row.uuid("id")?;
-    Ok(MarkedPending {
+    let marked = MarkedPending {
         project: ProjectId(row.uuid("project_id")?),
         product: row.parsed("product")?,
         created_at: row.instant("created_at")?,
         network: row.parsed_or_null("network_id")?,
-    })
+    };
+    Ok((marked, row.uuid_or_null("verification_id")?.map(CheckId)))
 }
 
 pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {

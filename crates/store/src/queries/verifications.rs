@@ -10,7 +10,8 @@ use ringtrue_domain::{
     verification::{Method, Progress},
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, StoreError, UsageDelta, VerificationRecord, VerificationStore,
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageMark,
+    StoreError, UsageDelta, VerificationRecord, VerificationStore,
 };
 
 use super::{
@@ -25,8 +26,11 @@ use crate::{
     },
     driver::{Database, TransactionEnd, Tx},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
-    row::{Value, values},
+    row::{Row, Value, values},
 };
+
+/// Verifications of one statement.
+const MAX_MARKS: usize = 200;
 
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
@@ -56,6 +60,30 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
     }
 
+    async fn page_marks(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageMark)>, StoreError> {
+        let mut marks = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(MAX_MARKS) {
+            let select = format!(
+                "select held.check_id, held.step_id, checks.status, step.status,
+                        redirect_sessions.code_hash is not null
+                   from verifications held
+                   join checks on checks.id = held.check_id {}
+                   left join checks step on step.id = held.step_id {}
+                   left join redirect_sessions on redirect_sessions.check_id = held.step_id {}
+                  where held.check_id in ({}) {}",
+                D::same_bucket("checks", "held"),
+                D::same_bucket("step", "held"),
+                D::same_bucket("redirect_sessions", "held"),
+                placeholders(1, ids.len()),
+                in_buckets::<D>("held.", ids),
+            );
+            let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
+            let rows = self.read(select, &values).await?.into_iter().map(page_mark_from_row);
+            marks.extend(rows.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(marks)
+    }
+
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError> {
         let bucket = advance.verification.bucket();
         let is_misplaced = match &advance.to {
@@ -67,6 +95,10 @@ impl<D: Database> VerificationStore for SqlStore<D> {
             return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
         }
         self.database.transact(move |tx| Box::pin(async move { move_on::<D>(tx, advance).await })).await
+    }
+
+    async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError> {
+        self.database.transact(move |tx| Box::pin(async move { open_redirect_session::<D>(tx, &session).await })).await
     }
 
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
@@ -84,6 +116,27 @@ fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
     if D::HAS_BUCKETS { format!("and {table}bucket = {}", check.bucket().number()) } else { String::new() }
 }
 
+/// The condition that leads to the shards of several checks.
+fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String {
+    if !D::HAS_BUCKETS {
+        return String::new();
+    }
+    let buckets: Vec<_> = checks.iter().map(|check| check.bucket().number().to_string()).collect();
+    format!("and {table}bucket in ({})", buckets.join(", "))
+}
+
+fn page_mark_from_row(row: Row) -> Result<(CheckId, PageMark), StoreError> {
+    let mut row = row.reader("verifications");
+    let id = CheckId(row.uuid("check_id")?);
+    let mark = PageMark {
+        step: CheckId(row.uuid("step_id")?),
+        status: row.parsed("status")?,
+        step_status: row.parsed_or_null("step_status")?,
+        has_verdict: row.boolean("has_verdict")?,
+    };
+    Ok((id, mark))
+}
+
 /// The column and the value for an insert, each after a comma.
 fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
     if D::HAS_BUCKETS { (", bucket", format!(", {}", check.bucket().number())) } else { ("", String::new()) }
@@ -92,7 +145,7 @@ fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
 /// Everything of a move, in the order of tables of the batches. The first statement locks the verification's row, so
 /// that moves of one verification happen one after the other, and only the first finds its step.
 async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
-    let Advance { verification, from, ended, progress, to, at } = advance;
+    let Advance { verification, from, deadline, ended, progress, to, at } = advance;
     let (next_step, erase_input) = match &to {
         AdvanceTo::Step(new) => (new.check.id, ""),
         AdvanceTo::SimSwap { check, .. } => (*check, ""),
@@ -130,15 +183,20 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         }
         EndedStep::Unchanged => false,
     };
+    let mut next_deadline = None;
     let was_pending = match to {
         AdvanceTo::Step(_) => {
             if let Some(new) = &new {
                 insert::<D>(tx, new.row(), &mut counts).await?;
+                next_deadline = Some(new.check.expires_at);
             }
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::SimSwap { deadline, .. } => {
-            move_deadline::<D>(tx, verification, deadline).await?;
+            let update =
+                format!("update checks set expires_at = $1 where id = $2 {}", in_bucket::<D>("", verification));
+            tx.query(update.into(), values![deadline, verification]).await?;
+            next_deadline = Some(deadline);
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::End { conclusion, callback } => {
@@ -148,6 +206,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
             }
         }
     };
+    move_deadline::<D>(tx, verification, deadline, next_deadline).await?;
     usage::apply_changes(tx, &counts).await?;
     Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
 }
@@ -198,8 +257,6 @@ async fn conclude<D: Database>(
         ];
         tx.query(insert.into(), values).await?;
     }
-    let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
-    tx.query(delete.into(), values![before.expires_at, id]).await?;
     if has_redirect_session(conclusion.product()) {
         let delete = format!("delete from redirect_sessions where check_id = $1 {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
@@ -208,7 +265,7 @@ async fn conclude<D: Database>(
     Ok(Some(before.was_pending))
 }
 
-/// Inserts a check with its deadline and redirect session.
+/// Inserts a check with its redirect session.
 async fn insert<D: Database>(
     tx: &mut dyn Tx,
     new: CheckRow<'_>,
@@ -249,10 +306,6 @@ async fn insert<D: Database>(
         check.verification,
     ];
     tx.query(insert.into(), values).await?;
-    if new.is_open() {
-        let insert = format!("insert into deadlines (due_at, check_id{column}) values ($1, $2{bucket})");
-        tx.query(insert.into(), values![check.expires_at, check.id]).await?;
-    }
     if let Some(input) = new.silent_input() {
         let insert =
             format!("insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})");
@@ -262,6 +315,31 @@ async fn insert<D: Database>(
     Ok(())
 }
 
+async fn open_redirect_session<D: Database>(
+    tx: &mut dyn Tx,
+    session: &NewRedirectSession,
+) -> Result<TransactionEnd<Option<OpenedSession>>, StoreError> {
+    let NewRedirectSession { verification, step, input, at } = session;
+    // Locks the check, as its conclusion does, which deletes the session.
+    let lock = format!(
+        "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING') {} returning id",
+        in_bucket::<D>("", *step)
+    );
+    if tx.query(lock.into(), values![*step]).await?.is_empty() {
+        return Ok(TransactionEnd::Rollback(None));
+    }
+    let pending = mark_verification_pending::<D>(tx, *verification, *at).await?;
+    let (column, bucket) = bucket_column::<D>(*step);
+    let insert = format!(
+        "insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})
+         on conflict do nothing"
+    );
+    tx.query(insert.into(), values![*step, input]).await?;
+    let counts: Vec<_> = pending.iter().flat_map(pending_usage_changes).collect();
+    usage::apply_changes(tx, &counts).await?;
+    Ok(TransactionEnd::Commit(Some(OpenedSession { pending })))
+}
+
 /// Returns whether the verification was already pending.
 async fn mark_pending<D: Database>(
     tx: &mut dyn Tx,
@@ -269,30 +347,42 @@ async fn mark_pending<D: Database>(
     at: Timestamp,
     counts: &mut Vec<UsageDelta>,
 ) -> Result<bool, StoreError> {
+    let marked = mark_verification_pending::<D>(tx, verification, at).await?;
+    counts.extend(marked.iter().flat_map(pending_usage_changes));
+    Ok(marked.is_none())
+}
+
+/// `None`: it is pending already, or concluded.
+pub(super) async fn mark_verification_pending<D: Database>(
+    tx: &mut dyn Tx,
+    verification: CheckId,
+    at: Timestamp,
+) -> Result<Option<MarkedPending>, StoreError> {
     let update = format!(
         "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
           where id = $2 and status = 'ACCEPTED' {}
-         returning id, project_id, product, created_at, network_id",
+         returning id, project_id, product, created_at, network_id, verification_id",
         in_bucket::<D>("", verification)
     );
-    let Some(row) = tx.query(update.into(), values![at, verification]).await?.pop() else { return Ok(true) };
-    counts.extend(pending_usage_changes(&marked_pending_from_row(row)?));
-    Ok(false)
+    let row = tx.query(update.into(), values![at, verification]).await?.pop();
+    row.map(|row| marked_pending_from_row(row).map(|(marked, _)| marked)).transpose()
 }
 
+/// Replaces the deadline of a verification by that of its next step.
 async fn move_deadline<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
-    deadline: Timestamp,
+    before: Timestamp,
+    after: Option<Timestamp>,
 ) -> Result<(), StoreError> {
     let in_bucket = in_bucket::<D>("", verification);
-    let select = format!("select expires_at from checks where id = $1 {in_bucket}");
-    let Some(row) = tx.query(select.into(), values![verification]).await?.pop() else { return Ok(()) };
-    let before = row.reader("checks").instant("expires_at")?;
-    let update = format!("update checks set expires_at = $1 where id = $2 {in_bucket}");
-    tx.query(update.into(), values![deadline, verification]).await?;
-    let update = format!("update deadlines set due_at = $1 where due_at = $2 and check_id = $3 {in_bucket}");
-    tx.query(update.into(), values![deadline, before, verification]).await?;
+    let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
+    tx.query(delete.into(), values![before, verification]).await?;
+    if let Some(after) = after {
+        let (column, bucket) = bucket_column::<D>(verification);
+        let insert = format!("insert into deadlines (due_at, check_id{column}) values ($1, $2{bucket})");
+        tx.query(insert.into(), values![after, verification]).await?;
+    }
     Ok(())
 }
 

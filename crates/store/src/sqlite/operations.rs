@@ -126,8 +126,9 @@ fn insert_open_check(tx: &mut BatchTransaction<'_>, new: CheckRow<'_>) -> Result
             check.verification,
         ],
     )?;
-    let insert = "insert into deadlines (due_at, check_id) values ($1, $2)";
-    tx.execute(insert, values![check.expires_at, check.id])?;
+    if let Some(due_at) = new.deadline {
+        tx.execute("insert into deadlines (due_at, check_id) values ($1, $2)", values![due_at, check.id])?;
+    }
     Ok(())
 }
 

@@ -63,7 +63,7 @@ pub fn new(check: ReverseSmsCheck) -> NewCheck {
 pub fn code(new: &NewCheck) -> CodeHash {
     match new.expectation {
         Expectation::Sms { code, .. } => code,
-        Expectation::Device { .. } => panic!("not a Reverse SMS check"),
+        Expectation::Device { .. } | Expectation::DeviceOfStep => panic!("not a Reverse SMS check"),
     }
 }
 

@@ -239,6 +239,7 @@ contract! {
         step_leads_to_the_next_once,
         end_is_stored_with_its_callback,
         completion_code_is_redeemed_once,
+        page_mark_changes_with_what_the_page_shows,
         next_step_counts_towards_the_number_limit,
         first_step_over_the_number_limit_creates_nothing,
         expiry_ends_step_and_verification,

@@ -17,7 +17,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOutcome, AdvanceTo, CallbackState, CodeHash, CreateCheckOutcome, EndedStep, Expectation, NewCheck,
-    NewVerification, Store, TenantLookup, UsageFilter, UsageGrouping, VerificationRecord,
+    NewRedirectSession, NewVerification, OpenedSession, PageMark, SealedVerdict, Store, TenantLookup, TokenHash,
+    UsageFilter, UsageGrouping, VerificationRecord,
 };
 
 use crate::{
@@ -59,7 +60,11 @@ pub fn sample(project: ProjectId, created_at: Timestamp) -> Sample {
     let progress = progress.begin_step(Product::SecureSna, step.id).unwrap();
     let verification =
         NewVerification { check: check.clone().map(Into::into), progress, input: Sealed(b"sealed input".to_vec()) };
-    let new = NewCheck { verification: Some(Box::new(verification)), ..silent_sample::new(step.clone()) };
+    let new = NewCheck {
+        verification: Some(Box::new(verification)),
+        expectation: Expectation::DeviceOfStep,
+        ..silent_sample::new(step.clone())
+    };
     Sample { check, step, new }
 }
 
@@ -75,6 +80,12 @@ async fn record(store: &dyn Store, sample: &Sample) -> VerificationRecord {
 
 fn at(seconds: i64) -> Timestamp {
     sample::later(seconds)
+}
+
+/// The redirect session of the first step.
+fn session(sample: &Sample, at: Timestamp) -> NewRedirectSession {
+    let input = Sealed(b"sealed input of the step".to_vec());
+    NewRedirectSession { verification: sample.check.id, step: sample.step.id, input, at }
 }
 
 /// The Reverse SMS check that follows the first step.
@@ -100,6 +111,7 @@ fn to_next_step(sample: &Sample, at: Timestamp) -> (Advance, NewCheck) {
     let advance = Advance {
         verification: sample.check.id,
         from: sample.step.id,
+        deadline: sample.step.expires_at,
         ended: EndedStep::Concluded(CheckConclusion::from(&failed)),
         progress: progress.begin_step(Product::ReverseSms, new.check.id).unwrap(),
         to: AdvanceTo::Step(Box::new(new.clone())),
@@ -117,6 +129,7 @@ fn to_end(sample: &Sample, step: &AnyCheck, progress: &Progress, matched: bool, 
     Advance {
         verification: sample.check.id,
         from: step.id,
+        deadline: step.expires_at,
         ended: EndedStep::Concluded(CheckConclusion::from(&check_sample::received(&step, matched))),
         progress,
         to: AdvanceTo::End { conclusion: CheckConclusion::from(&end), callback: Some(callback(at)) },
@@ -178,14 +191,21 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
     assert_eq!(store.verification(unknown).await.unwrap(), None);
     let progress = store.verification_progress(vec![unknown, sample.check.id]).await.unwrap();
     assert_eq!(progress, [(sample.check.id, verification.progress)]);
-    assert!(store.redirect_session(sample.step.id).await.unwrap().unwrap().session.is_some());
+    assert_eq!(store.redirect_session(sample.step.id).await.unwrap().unwrap().session, None);
     assert_eq!(
         usage(store, acme).await,
         [(Product::SecureSna, CheckStatus::Accepted, None, 1), (Product::Verification, CheckStatus::Accepted, None, 1)]
     );
-    // Both have a deadline.
-    let overdue = store.overdue_checks(at(600), 10).await.unwrap();
-    assert_eq!(overdue.iter().map(|check| check.id).collect::<Vec<_>>(), [sample.step.id, sample.check.id]);
+    // The verification has the deadline of its step, and stands for it.
+    let ids = |overdue: Vec<AnyCheck>| overdue.into_iter().map(|check| check.id).collect::<Vec<_>>();
+    let early = sample.step.expires_at - SignedDuration::from_millis(1);
+    assert_eq!(store.overdue_checks(early, 10).await.unwrap(), []);
+    assert_eq!(ids(store.overdue_checks(sample.step.expires_at, 10).await.unwrap()), [sample.check.id]);
+    for product in [Product::Verification, Product::SecureSna, Product::ReverseSms] {
+        let overdue = store.overdue_checks_of_project(shop, product, sample.step.expires_at, 10).await.unwrap();
+        assert_eq!(ids(overdue), [sample.check.id], "{product}");
+    }
+    assert_eq!(store.overdue_checks_of_project(shop, Product::Discovery, at(600), 10).await.unwrap(), []);
 }
 
 pub async fn step_leads_to_the_next_once(fixture: &StoreFixture) {
@@ -275,6 +295,54 @@ pub async fn completion_code_is_redeemed_once(fixture: &StoreFixture) {
     assert!(!store.redeem_completion_code(CheckId(sample::uuid()), at(1)).await.unwrap());
 }
 
+pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (acme, shop) = project(store).await;
+    let (sample, other) = (stored(store, shop).await, stored(store, shop).await);
+    let (id, step) = (sample.check.id, sample.step.id);
+    let marks = async || {
+        let mut marks = store.page_marks(vec![CheckId(sample::uuid()), id, other.check.id]).await.unwrap();
+        marks.retain(|(found, _)| *found != other.check.id);
+        marks
+    };
+    let (accepted, pending) = (CheckStatus::Accepted, CheckStatus::Pending);
+    let mark = PageMark { step, status: accepted, step_status: Some(accepted), has_verdict: false };
+    assert_eq!(marks().await, [(id, mark)]);
+    assert_eq!(store.page_marks(vec![]).await.unwrap(), []);
+
+    let session = session(&sample, at(2));
+    let OpenedSession { pending: marked } = store.open_redirect_session(session.clone()).await.unwrap().unwrap();
+    let marked = marked.expect("it was accepted");
+    assert_eq!((marked.project, marked.product), (shop, Product::Verification));
+    assert_eq!(
+        store.redirect_session(step).await.unwrap().unwrap().session.map(|session| session.input),
+        Some(session.input.clone())
+    );
+    // The second device finds the session of the first.
+    let again = NewRedirectSession { input: Sealed(b"other".to_vec()), at: at(3), ..session.clone() };
+    assert_eq!(store.open_redirect_session(again).await.unwrap(), Some(OpenedSession { pending: None }));
+    assert_eq!(
+        store.redirect_session(step).await.unwrap().unwrap().session.map(|session| session.input),
+        Some(session.input.clone())
+    );
+    assert_eq!(marks().await, [(id, PageMark { status: pending, ..mark })]);
+    assert!(usage(store, acme).await.contains(&(Product::Verification, pending, None, 1)));
+
+    let verdict = SealedVerdict { code_hash: TokenHash([7; 32]), verdict: Sealed(b"sealed verdict".to_vec()) };
+    assert!(store.store_verdict(step, verdict).await.unwrap());
+    assert_eq!(marks().await, [(id, PageMark { status: pending, has_verdict: true, ..mark })]);
+
+    let (advance, new) = to_next_step(&sample, at(5));
+    assert_eq!(store.advance(advance.clone()).await.unwrap(), LATER_MOVE);
+    let next = PageMark { step: new.check.id, status: pending, ..mark };
+    assert_eq!(marks().await, [(id, next)]);
+    store.advance(to_end(&sample, &new.check, &advance.progress, true, at(9))).await.unwrap();
+    let end = PageMark { step: id, status: CheckStatus::Completed, step_status: Some(CheckStatus::Completed), ..mark };
+    assert_eq!(marks().await, [(id, end)]);
+    assert_eq!(store.open_redirect_session(session).await.unwrap(), None, "the step is concluded");
+    assert_eq!(store.redirect_session(step).await.unwrap().unwrap().session, None);
+}
+
 pub async fn next_step_counts_towards_the_number_limit(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
@@ -325,6 +393,7 @@ pub async fn expiry_ends_step_and_verification(fixture: &StoreFixture) {
     let advance = Advance {
         verification: sample.check.id,
         from: sample.step.id,
+        deadline: sample.step.expires_at,
         ended: EndedStep::Concluded(CheckConclusion::from(&sample.step.clone().expire().unwrap())),
         progress,
         to: AdvanceTo::End {
@@ -357,6 +426,7 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         let ask = Advance {
             verification: sample.check.id,
             from: sample.step.id,
+            deadline: sample.step.expires_at,
             ended: EndedStep::Concluded(CheckConclusion::from(&matched)),
             progress: progress.clone(),
             to: AdvanceTo::SimSwap { check: swap_id, deadline: at(18) },
@@ -393,7 +463,8 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         let concluded = asking.conclude_with_outcome(outcome, at(4)).unwrap();
         let conclusion = CheckConclusion::from(&concluded);
         let to = AdvanceTo::End { conclusion, callback: None };
-        let end = Advance { verification: sample.check.id, from: swap_id, ended, progress, to, at: at(4) };
+        let (verification, deadline) = (sample.check.id, at(18));
+        let end = Advance { verification, from: swap_id, deadline, ended, progress, to, at: at(4) };
         assert_eq!(store.advance(end).await.unwrap(), LATER_MOVE);
         let ended = find(store, &sample.check).await;
         assert_eq!(ended, concluded.into_check());
@@ -482,14 +553,20 @@ pub async fn moves_stay_on_one_shard(fixture: &StoreFixture) {
         id = sample.check.id
     );
     assert_eq!(fixture.database.query_one(&buckets).await.get::<_, i64>(0), 1);
-    let shards = format!(
-        "select count(distinct get_shard_id_for_distribution_column(relation, {}))
-           from (values ('checks'::regclass), ('checks'::regclass)) as tables (relation)",
+    // The shards of the tables are different tables, on one node each: it must be the same.
+    let nodes = format!(
+        "select count(distinct (nodename, nodeport)), count(*)
+           from (values ('checks'), ('verifications'), ('deadlines'), ('redirect_sessions'), ('callbacks'))
+                    as tables (name)
+           join pg_dist_shard_placement
+             on shardid = get_shard_id_for_distribution_column(name::regclass, {}::smallint)",
         step.id.bucket().number()
     );
-    assert_eq!(fixture.database.query_one(&shards).await.get::<_, i64>(0), 1);
+    let nodes = fixture.database.query_one(&nodes).await;
+    assert_eq!((nodes.get::<_, i64>(0), nodes.get::<_, i64>(1)), (1, 5));
     let colocated = "select count(distinct colocation_id) from citus_tables
-                      where table_name::text in ('checks', 'verifications', 'deadlines', 'redirect_sessions')";
+                      where table_name::text
+                             in ('checks', 'verifications', 'deadlines', 'redirect_sessions', 'callbacks')";
     assert_eq!(fixture.database.query_one(colocated).await.get::<_, i64>(0), 1);
 }
 

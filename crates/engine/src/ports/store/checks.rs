@@ -56,6 +56,10 @@ pub enum Expectation {
         /// Sealed input of the check, such as the claimed number.
         input: Sealed,
     },
+    /// A device that opens the URL of a step. Its redirect session is stored when it does, see
+    /// [`VerificationStore::open_redirect_session`](super::VerificationStore::open_redirect_session): most of the input
+    /// is that of the verification, and creating a verification should not cost more than it has to.
+    DeviceOfStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +169,7 @@ pub trait CheckStore: Send + Sync {
     ) -> Result<ConcludeOutcome, StoreError>;
 
     /// Marks open, unexpired checks as pending that expect an SMS of this origin from the number to the receiver, and
-    /// records the connector. Returns the newly pending checks.
+    /// records the connector. Returns the newly pending checks, with the verifications whose steps they are.
     async fn mark_pending(
         &self,
         origin: SmsOrigin,
@@ -175,10 +179,12 @@ pub trait CheckStore: Send + Sync {
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError>;
 
-    /// Open checks of all projects whose deadline is before or at `now`, longest overdue first.
+    /// Open checks of all projects whose deadline is before or at `now`, longest overdue first. A verification has the
+    /// deadline of its current step, and stands for it.
     async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product.
+    /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product. For a product of steps, with
+    /// all verifications.
     async fn overdue_checks_of_project(
         &self,
         project: ProjectId,

@@ -62,7 +62,8 @@ pub use tenants::{
     RotateCredentialOutcome, UpdateProjectOutcome, WorkspaceStore,
 };
 pub use verifications::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, NewVerification, VerificationRecord, VerificationStore,
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, NewRedirectSession, NewVerification, OpenedSession, PageMark,
+    VerificationRecord, VerificationStore,
 };
 
 /// All stores of a deployment.

@@ -6,11 +6,11 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Sealed},
     verification::Progress,
 };
 
-use super::{NewCallback, NewCheck, StoreError};
+use super::{MarkedPending, NewCallback, NewCheck, StoreError};
 
 /// A new verification, stored in the transaction of its first step.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Advance {
     pub verification: CheckId,
     /// The step that ends. If it is not the current one, nothing is written.
     pub from: CheckId,
+    /// The deadline of this step, which is that of the verification meanwhile.
+    pub deadline: Timestamp,
     pub ended: EndedStep,
     /// The progress afterwards.
     pub progress: Progress,
@@ -83,6 +85,33 @@ pub enum AdvanceOutcome {
     TooManyChecks,
 }
 
+/// Changes whenever the hosted page of a verification may show something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageMark {
+    pub step: CheckId,
+    pub status: CheckStatus,
+    /// `None`: the step has no check yet.
+    pub step_status: Option<CheckStatus>,
+    /// Whether the operator has answered the device.
+    pub has_verdict: bool,
+}
+
+/// The redirect session of a step whose device has opened its URL.
+#[derive(Clone, Debug)]
+pub struct NewRedirectSession {
+    pub verification: CheckId,
+    pub step: CheckId,
+    /// Sealed input of the step.
+    pub input: Sealed,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedSession {
+    /// The verification, if it was not pending before.
+    pub pending: Option<MarkedPending>,
+}
+
 #[async_trait]
 pub trait VerificationStore: Send + Sync {
     /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
@@ -91,8 +120,15 @@ pub trait VerificationStore: Send + Sync {
     /// The progress of several verifications, in any order.
     async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError>;
 
+    /// The marks of several verifications, in any order.
+    async fn page_marks(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageMark)>, StoreError>;
+
     /// Ends the current step, and starts the next one or concludes the verification, in one transaction.
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;
+
+    /// Stores the redirect session of a silent step, unless it has one, and marks the verification as pending. `None`:
+    /// the step is concluded.
+    async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError>;
 
     /// Records that the completion code was redeemed. `false`: it already was.
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError>;

@@ -1,5 +1,5 @@
-//! Response to a device at the end of the redirect chain: a redirect to the check's redirect URL, otherwise JSON or
-//! HTML.
+//! Response to a device at the end of the redirect chain: a redirect to the check's redirect URL, otherwise JSON, or a
+//! page in the language of the browser and with the brand of the project.
 //!
 //! Clients may be small HTTP clients in apps: responses have a length, an absolute `Location` and less than 4 KiB. See
 //! decisions/0009-device-responses.md.
@@ -10,15 +10,20 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_domain::lifecycle::{ErrorCode, Reference};
-use ringtrue_engine::silent::{RedirectFailure, RedirectOutcome};
+use ringtrue_engine::{
+    Engine,
+    silent::{RedirectFailure, RedirectOutcome},
+};
+use ringtrue_verification_page::{DevicePage, DeviceState, Language, RenderedPage};
 use serde::Serialize;
 
 use crate::http::{
     error_catalog::ProblemCode,
     problem::{FALLBACK_HINT, Problem},
     response::json_response,
+    verification_page::brand_of,
 };
-use crate::pages::{CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, device_page::DevicePage};
+use crate::pages::HTML_CONTENT_TYPE;
 
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
@@ -31,7 +36,7 @@ pub enum RedirectStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFormat {
     Json,
-    Html,
+    Html(Language),
 }
 
 /// Serialized as JSON, or as the query of the redirect URL.
@@ -99,7 +104,11 @@ impl ResponseFormat {
         let navigates = headers.get("sec-fetch-dest").is_some_and(|destination| destination == "document");
         let accept: Vec<&str> =
             headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        if navigates || is_browser_accept(&accept.join(",")) { ResponseFormat::Html } else { ResponseFormat::Json }
+        if !navigates && !is_browser_accept(&accept.join(",")) {
+            return ResponseFormat::Json;
+        }
+        let languages = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        ResponseFormat::Html(Language::negotiate(None, languages))
     }
 
     /// Renders a response, or a problem in this format.
@@ -107,43 +116,70 @@ impl ResponseFormat {
         match (outcome, self) {
             (Ok(response), _) => response,
             (Err(problem), ResponseFormat::Json) => problem.into_response(),
-            (Err(problem), ResponseFormat::Html) => {
+            (Err(problem), ResponseFormat::Html(language)) => {
                 let entry = problem.code.entry();
-                let page = DevicePage { title: entry.title, text: &problem.detail, code: None }.render();
-                let mut response = problem.into_response();
-                // Prevents the middleware from replacing the page.
-                response.extensions_mut().remove::<Problem>();
-                html_response(response, page)
+                let (state, error_code) = (state_of_problem(entry.status), Some(entry.code));
+                let page = DevicePage { language, brand: None, state, error_code };
+                problem_page(problem, &page)
             }
         }
     }
 
     /// Renders the end of the redirect chain. Returns an error only for outcomes that have their own status.
-    pub fn render_outcome(self, end: &RedirectOutcome, step: RedirectStep) -> Result<Response, Problem> {
+    pub fn render_outcome(
+        self,
+        engine: &Engine,
+        end: &RedirectOutcome,
+        step: RedirectStep,
+    ) -> Result<Response, Problem> {
         let body = DeviceResponseBody::new(end);
         if let Some(url) = &end.redirect_url {
             return redirect(&body.append_to(url.as_str()));
         }
-        if let Err(failure) = end.result
-            && let Some(code) = problem_code(failure, step)
-        {
-            return Err(Problem::new(code, describe_failure(failure, end.may_use_reverse_sms)).for_device(end.check));
-        }
-        Ok(match self {
-            ResponseFormat::Json => with_no_referrer(json_response(StatusCode::OK, &body)),
-            ResponseFormat::Html => {
-                let page = match (&body.error_description, body.code) {
-                    (Some(text), _) => DevicePage { title: "Verification failed", text, code: None },
-                    (None, code) => DevicePage { title: "Almost done", text: CODE_INSTRUCTIONS, code },
-                };
-                html_response(Response::default(), page.render())
-            }
+        let problem = end.result.as_ref().err().and_then(|failure| {
+            let code = problem_code(*failure, step)?;
+            Some(Problem::new(code, describe_failure(*failure, end.may_use_reverse_sms)).for_device(end.check))
+        });
+        let ResponseFormat::Html(language) = self else {
+            return match problem {
+                Some(problem) => Err(problem),
+                None => Ok(with_no_referrer(json_response(StatusCode::OK, &body))),
+            };
+        };
+        let project = engine.control_plane().project(end.project);
+        let brand = project.as_deref().and_then(brand_of);
+        let state = match &end.result {
+            Ok(code) => DeviceState::Code(&code.0),
+            Err(RedirectFailure::Expired) => DeviceState::Expired,
+            Err(RedirectFailure::AlreadyCompleted) => DeviceState::Used,
+            Err(RedirectFailure::Failed(ErrorCode::NotMobileIp)) => DeviceState::NotMobile,
+            Err(RedirectFailure::Failed(_)) => DeviceState::Failed,
+        };
+        let page = DevicePage { language, brand, state, error_code: body.error };
+        Ok(match problem {
+            Some(problem) => problem_page(problem, &page),
+            None => html_response(Response::default(), page.render()),
         })
     }
 }
 
-const CODE_INSTRUCTIONS: &str =
-    "Enter this code in the app or on the site that sent you here. It can be used once and expires soon.";
+/// What a browser shows for a problem that has no outcome.
+fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => DeviceState::Busy,
+        StatusCode::GONE => DeviceState::Expired,
+        StatusCode::CONFLICT => DeviceState::Used,
+        status if status.is_client_error() => DeviceState::Unknown,
+        _ => DeviceState::Unavailable,
+    }
+}
+
+fn problem_page(problem: Problem, page: &DevicePage<'_>) -> Response {
+    let mut response = problem.into_response();
+    // Prevents the middleware from replacing the page.
+    response.extensions_mut().remove::<Problem>();
+    html_response(response, page.render())
+}
 
 /// Whether browsers send this `Accept` for navigation: it names XHTML and ranks HTML above `*/*`.
 fn is_browser_accept(accept: &str) -> bool {
@@ -185,13 +221,16 @@ fn with_no_referrer(mut response: Response) -> Response {
     response
 }
 
-fn html_response(response: Response, page: String) -> Response {
+fn html_response(response: Response, page: RenderedPage) -> Response {
+    let RenderedPage { html, content_security_policy } = page;
     let (parts, _) = response.into_parts();
-    let mut response = with_no_referrer(Response::from_parts(parts, Body::from(page)));
+    let mut response = with_no_referrer(Response::from_parts(parts, Body::from(html)));
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML_CONTENT_TYPE));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    if let Ok(policy) = HeaderValue::try_from(content_security_policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
     response
 }
 
@@ -259,6 +298,7 @@ mod tests {
 
     #[test]
     fn only_browser_navigation_gets_html() {
+        const HTML: ResponseFormat = ResponseFormat::Html(Language::English);
         const ANDROID_SDK: &str = "text/html,application/xhtml+xml,application/xml,*/*";
         const JAVA: &str = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2";
         const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -269,11 +309,11 @@ mod tests {
             [accept].into_iter().chain(destination).collect::<HeaderMap>()
         };
         for (accept, destination, format) in [
-            (BROWSER, None, ResponseFormat::Html),
-            ("TEXT/HTML, Application/XHTML+XML, */*;Q=0.1", None, ResponseFormat::Html),
-            ("text/html,application/xhtml+xml", None, ResponseFormat::Html),
-            ("*/*", Some("document"), ResponseFormat::Html),
-            (ANDROID_SDK, Some("document"), ResponseFormat::Html),
+            (BROWSER, None, HTML),
+            ("TEXT/HTML, Application/XHTML+XML, */*;Q=0.1", None, HTML),
+            ("text/html,application/xhtml+xml", None, HTML),
+            ("*/*", Some("document"), HTML),
+            (ANDROID_SDK, Some("document"), HTML),
             (ANDROID_SDK, None, ResponseFormat::Json),
             (JAVA, None, ResponseFormat::Json),
             ("*/*", Some("empty"), ResponseFormat::Json),

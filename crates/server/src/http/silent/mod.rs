@@ -12,7 +12,7 @@ use axum::{
     extract::{RawQuery, Request, State},
     response::Response,
 };
-use http::{Method, StatusCode, request::Parts};
+use http::{HeaderMap, Method, StatusCode, request::Parts};
 use ringtrue_domain::{
     lifecycle::{CheckId, CheckStatus, Reference, Verdict},
     product::Product,
@@ -224,7 +224,7 @@ async fn begin_redirect<S: SilentProduct>(
     let visit = DeviceRequest { product: S::PRODUCT, check, token: &token, sim: sim.as_deref(), address };
     match app.engine.silent.open_device_url(visit).await? {
         NextStep::Redirect(location) => redirect(&location),
-        NextStep::Finish(end) => format.render_outcome(&end, RedirectStep::First),
+        NextStep::Finish(end) => format.render_outcome(&app.engine, &end, RedirectStep::First),
     }
 }
 
@@ -258,7 +258,8 @@ async fn oauth_callback(
             return Ok(head_response());
         }
         // Devices can send any header here. Enrichment headers are only accepted on the enrichment listener.
-        finish_redirect(&app, &context, &ids, (&state, &query.into_pairs(), &[]), format).await
+        let parameters = ReturnParameters { state: &state, query: &query.into_pairs(), enriched: &[] };
+        finish_redirect(&app, &context, &ids, parameters, &parts.headers).await
     };
     format.render(finish.await)
 }
@@ -277,27 +278,35 @@ async fn header_enrichment_callback(
     let state = ids.get("state").unwrap_or_default();
     let headers: Vec<_> =
         request.headers().iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-    format.render(finish_redirect(&app, &context, &ids, (state, &[], &headers), format).await)
+    let parameters = ReturnParameters { state, query: &[], enriched: &headers };
+    format.render(finish_redirect(&app, &context, &ids, parameters, request.headers()).await)
 }
 
-type ReturnParameters<'a> = (&'a str, &'a [(String, String)], &'a [(String, Vec<u8>)]);
+/// What a device brings back from its operator.
+#[derive(Clone, Copy)]
+struct ReturnParameters<'a> {
+    state: &'a str,
+    query: &'a [(String, String)],
+    /// Headers that the operator may have enriched.
+    enriched: &'a [(String, Vec<u8>)],
+}
 
-/// Handles a device that returns from its operator with a state, a query and headers.
+/// Handles a device that returns from its operator. `headers` are those of the browser.
 async fn finish_redirect(
     app: &App,
-    context: &RequestContext,
+    context: &Arc<RequestContext>,
     ids: &PathParameters,
-    (state, query, headers): ReturnParameters<'_>,
-    format: ResponseFormat,
+    ReturnParameters { state, query, enriched }: ReturnParameters<'_>,
+    headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let connector = ids.get("connector").unwrap_or_default();
-    let &RequestContext { peer, client_ip: address, .. } = context;
-    let returned = DeviceReturn { connector, state, peer, address, query, headers };
+    let &RequestContext { peer, client_ip: address, .. } = &**context;
+    let returned = DeviceReturn { connector, state, peer, address, query, headers: enriched };
     let end = app.engine.silent.handle_authorization_response(returned).await?;
     if let Some(verification) = end.verification.as_ref().filter(|verification| verification.began_at_page) {
-        return verification_page::finish_at_page(app, &end, verification).await;
+        return verification_page::finish_at_page(app, context, headers, &end, verification).await;
     }
-    format.render_outcome(&end, RedirectStep::Return)
+    ResponseFormat::from_headers(headers).render_outcome(&app.engine, &end, RedirectStep::Return)
 }
 
 /// An operator's authorization code may be a JWT.

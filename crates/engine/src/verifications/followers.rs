@@ -1,0 +1,188 @@
+//! The hosted pages that are open at this node, which follow their verifications.
+//!
+//! Once a second, one query reads the [`PageMark`]s of all followed verifications, however many pages follow them. A page
+//! reads its verification again only when its mark has changed. Polling the database covers the moves of all nodes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ringtrue_domain::{lifecycle::CheckId, tenancy::WorkspaceId};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{PageView, Verifications};
+use crate::ports::{PageMark, StoreError};
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Each is a connection.
+const MAX_FOLLOWERS: usize = 500;
+/// One workspace cannot take the places of all others.
+const MAX_PER_WORKSPACE: usize = MAX_FOLLOWERS / 4;
+/// Tabs and devices that show one verification.
+const MAX_PER_VERIFICATION: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many pages follow verifications")]
+pub struct TooManyFollowers;
+
+/// The followers of this node.
+#[derive(Debug, Default)]
+pub(crate) struct PageFollowers {
+    followed: Mutex<HashMap<CheckId, Followed>>,
+    follower_added: Notify,
+}
+
+/// A verification with at least one follower.
+#[derive(Debug)]
+struct Followed {
+    workspace: WorkspaceId,
+    /// `None` before the first poll.
+    mark: watch::Sender<Option<PageMark>>,
+}
+
+/// A page that follows a verification until it is dropped.
+#[derive(Debug)]
+pub struct PageFollower {
+    mark: watch::Receiver<Option<PageMark>>,
+    verification: CheckId,
+    followers: Arc<PageFollowers>,
+}
+
+impl PageFollower {
+    /// Waits until the verification may have changed.
+    pub async fn changed(&mut self) {
+        if self.mark.changed().await.is_err() {
+            // The registry drops a verification only after its last follower.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for PageFollower {
+    fn drop(&mut self) {
+        let mut followed = self.followers.lock();
+        // This receiver still counts.
+        if followed.get(&self.verification).is_some_and(|followed| followed.mark.receiver_count() <= 1) {
+            followed.remove(&self.verification);
+        }
+    }
+}
+
+impl PageFollowers {
+    fn follow(
+        self: &Arc<Self>,
+        verification: CheckId,
+        workspace: WorkspaceId,
+    ) -> Result<PageFollower, TooManyFollowers> {
+        let mut followed = self.lock();
+        let count = |is_counted: &dyn Fn(&CheckId, &Followed) -> bool| {
+            let counted = followed.iter().filter(|(id, other)| is_counted(id, other));
+            counted.map(|(_, other)| other.mark.receiver_count()).sum::<usize>()
+        };
+        let has_room = count(&|_, _| true) < MAX_FOLLOWERS
+            && count(&|_, other| other.workspace == workspace) < MAX_PER_WORKSPACE
+            && count(&|id, _| *id == verification) < MAX_PER_VERIFICATION;
+        if !has_room {
+            return Err(TooManyFollowers);
+        }
+        let new = || Followed { workspace, mark: watch::Sender::new(None) };
+        let mark = followed.entry(verification).or_insert_with(new).mark.subscribe();
+        self.follower_added.notify_one();
+        Ok(PageFollower { mark, verification, followers: Arc::clone(self) })
+    }
+
+    fn verifications(&self) -> Vec<CheckId> {
+        let mut followed = self.lock();
+        // Followers that were dropped at the same time may have left one.
+        followed.retain(|_, followed| followed.mark.receiver_count() > 0);
+        followed.keys().copied().collect()
+    }
+
+    fn update(&self, verification: CheckId, mark: PageMark) {
+        if let Some(followed) = self.lock().get(&verification) {
+            followed.mark.send_if_modified(|before| before.replace(mark) != Some(mark));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<CheckId, Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Verifications {
+    /// Follows the verification of a page.
+    pub fn follow_page(&self, view: &PageView) -> Result<PageFollower, TooManyFollowers> {
+        let project = self.context.control_plane.project(view.project);
+        // A project that this node does not know has limits of its own.
+        let workspace = project.map_or(WorkspaceId(view.project.0), |project| project.workspace);
+        self.followers.follow(view.verification, workspace)
+    }
+
+    /// Notifies followers until `shutdown`.
+    pub async fn run_followers(&self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
+            let followed = self.followers.verifications();
+            if followed.is_empty() {
+                shutdown.run_until_cancelled(self.followers.follower_added.notified()).await;
+            } else if let Err(error) = self.poll_marks(followed).await {
+                tracing::debug!(%error, "failed to read followed verifications; retrying");
+            }
+        }
+    }
+
+    async fn poll_marks(&self, followed: Vec<CheckId>) -> Result<(), StoreError> {
+        for (verification, mark) in self.store.page_marks(followed).await? {
+            self.followers.update(verification, mark);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::lifecycle::CheckStatus;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id(number: usize) -> CheckId {
+        CheckId(Uuid::from_u128(number as u128))
+    }
+
+    fn workspace(number: u128) -> WorkspaceId {
+        WorkspaceId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn one_workspace_or_verification_does_not_take_all_places() {
+        let followers = Arc::<PageFollowers>::default();
+        let follow = |verification, number| followers.follow(id(verification), workspace(number)).ok();
+        let mut open: Vec<_> = (0..MAX_FOLLOWERS).map_while(|number| follow(number, 1)).collect();
+        assert_eq!(open.len(), MAX_PER_WORKSPACE);
+        let other: Vec<_> = (0..MAX_FOLLOWERS).map_while(|_| follow(MAX_FOLLOWERS, 2)).collect();
+        assert_eq!(other.len(), MAX_PER_VERIFICATION);
+        open.pop();
+        assert!(follow(MAX_FOLLOWERS + 1, 1).is_some(), "a dropped follower frees its place");
+        drop((open, other));
+        assert!(followers.verifications().is_empty());
+    }
+
+    #[tokio::test]
+    async fn followers_are_notified_of_changed_marks_only() {
+        let followers = Arc::<PageFollowers>::default();
+        let mut both = [1, 2].map(|_| followers.follow(id(1), workspace(1)).unwrap());
+        let mark = PageMark { step: id(2), status: CheckStatus::Accepted, step_status: None, has_verdict: false };
+        let has_changed = |follower: &mut PageFollower| follower.mark.has_changed().unwrap();
+        for (mark, is_change) in [(mark, true), (mark, false), (PageMark { has_verdict: true, ..mark }, true)] {
+            followers.update(id(1), mark);
+            for follower in &mut both {
+                assert_eq!(has_changed(follower), is_change);
+                follower.mark.mark_unchanged();
+            }
+        }
+        followers.update(id(9), mark);
+    }
+}
