@@ -7,6 +7,7 @@ use std::{
     fs, io,
     net::{SocketAddr, TcpListener},
     path::Path,
+    sync::Arc,
 };
 
 use ringtrue_client::{
@@ -17,7 +18,7 @@ use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, has_legacy_seals, list_key_summaries},
     node::{NODE_TIMEOUT, clock_skew, is_excessive_skew},
-    ports::{Clock, ControlPlaneVersion, DatabaseClock, KeyPurpose, Store},
+    ports::{Clock, ControlPlaneVersion, DatabaseClock, Entropy, KeyPurpose, Store, SystemClock, SystemEntropy},
 };
 use ringtrue_operators::smpp::lease_name;
 use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
@@ -30,7 +31,11 @@ use super::{
     error::{CliError, REGION_HINT},
 };
 use crate::{
-    config::{ChangedSetting, Config, Connector, DEFAULTS, Distribute, LoadedConfig, MasterKeyError},
+    config::{
+        ChangedSetting, Config, Connector, DEFAULTS, Distribute, LoadedConfig, MasterKeyError, OpenIdConnectSection,
+    },
+    connectors::ConnectorFactory,
+    console::openid_connect::OpenIdConnect,
     listener::Tls,
     prepared,
     state_file::StateFile,
@@ -47,6 +52,7 @@ const CLOCK: &str = "clock";
 const RESTORE: &str = "restore";
 const KEYS: &str = "keys";
 const RESIDENCY: &str = "data residency";
+const OPENID_PROVIDER: &str = "OpenID provider";
 
 /// File descriptors beyond connections: database, log, listeners.
 const RESERVED_FILE_DESCRIPTORS: usize = 64;
@@ -136,7 +142,27 @@ async fn run_checks(context: &CommandContext, LoadedConfig { config, file, .. }:
         findings.push(check_address("metrics.listen", listen, false).await);
     }
     findings.push(check_open_files(&config));
+    if let Some(section) = &config.openid_connect {
+        findings.push(check_openid_provider(&config, section).await);
+    }
     findings
+}
+
+async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) -> Finding {
+    const HINT: &str =
+        "Check `console.openid_connect`, and that this machine can reach the provider. Passwords still work.";
+    let dependencies: (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
+    // No redirect is sent, so any base URL serves.
+    let base_url = config.base_url.as_ref().map_or_else(|| "http://localhost".to_owned(), ToString::to_string);
+    let provider = ConnectorFactory::new(config, base_url.clone(), None, dependencies)
+        .and_then(|factory| OpenIdConnect::new(section.clone(), &base_url, &factory));
+    match provider {
+        Err(error) => failed(OPENID_PROVIDER, format!("{error:#}"), HINT),
+        Ok(provider) => match provider.check().await {
+            Ok(()) => passed(OPENID_PROVIDER, section.issuer.clone()),
+            Err(error) => failed(OPENID_PROVIDER, format!("{}: {error}", section.issuer), HINT),
+        },
+    }
 }
 
 /// Loading the configuration has already checked that the URL matches the region.

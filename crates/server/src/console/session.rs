@@ -4,6 +4,7 @@ use std::{convert::Infallible, net::IpAddr};
 
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
+use jiff::SignedDuration;
 use ringtrue_domain::{
     account::Permission,
     tenancy::{Project, Workspace, WorkspaceId},
@@ -90,6 +91,10 @@ pub enum Cookie {
     Session,
     /// Binds the CSRF token of forms without a session to the browser.
     Visitor,
+    /// A sign-in that waits for the second factor.
+    SecondFactor,
+    /// A sign-in that waits for the OpenID provider.
+    OpenIdConnect,
 }
 
 impl Cookie {
@@ -100,6 +105,10 @@ impl Cookie {
             (Cookie::Session, false) => "ringtrue-session",
             (Cookie::Visitor, true) => "__Host-ringtrue-visitor",
             (Cookie::Visitor, false) => "ringtrue-visitor",
+            (Cookie::SecondFactor, true) => "__Host-ringtrue-second-factor",
+            (Cookie::SecondFactor, false) => "ringtrue-second-factor",
+            (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
+            (Cookie::OpenIdConnect, false) => "ringtrue-openid-connect",
         }
     }
 
@@ -117,7 +126,11 @@ impl Cookie {
 
     /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
-        self.header(app, value, &format!("; Max-Age={}", SESSION_MAX_AGE.as_secs()))
+        self.set_for(app, value, SESSION_MAX_AGE)
+    }
+
+    pub fn set_for(self, app: &App, value: &str, lifetime: SignedDuration) -> HeaderValue {
+        self.header(app, value, &format!("; Max-Age={}", lifetime.as_secs()))
     }
 
     pub fn clear(self, app: &App) -> HeaderValue {

@@ -15,6 +15,7 @@ use super::verification_page::PageStreams;
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
+    console::openid_connect::OpenIdConnect,
     development::Development,
     handsets::Handsets,
     sandbox_operator::SandboxAuthorizer,
@@ -49,6 +50,8 @@ pub struct AppState {
     pub eligibility_bodies: EligibilityBodies,
     /// Event streams of hosted verification pages.
     pub page_streams: PageStreams,
+    /// Sign-in to the console by OpenID Connect. `None`: off.
+    pub openid_connect: Option<Arc<OpenIdConnect>>,
     /// `None` unless `ringtrue dev` started this server.
     pub development: Option<Arc<Development>>,
 }
