@@ -44,6 +44,11 @@ pub enum Action {
     AccountEnabled,
     AccountLinkCreated,
     AccountSessionEnded,
+    AccountIdentityLinked,
+    AccountIdentityUnlinked,
+    AccountSecondFactorEnabled,
+    AccountSecondFactorDisabled,
+    AccountRecoveryCodeUsed,
     InvitationCreated,
     InvitationWithdrawn,
     MembershipGranted,
@@ -54,7 +59,7 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Action; 28] = [
+    pub const ALL: [Action; 33] = [
         Action::WorkspaceCreated,
         Action::WorkspaceUpdated,
         Action::ProjectCreated,
@@ -76,6 +81,11 @@ impl Action {
         Action::AccountEnabled,
         Action::AccountLinkCreated,
         Action::AccountSessionEnded,
+        Action::AccountIdentityLinked,
+        Action::AccountIdentityUnlinked,
+        Action::AccountSecondFactorEnabled,
+        Action::AccountSecondFactorDisabled,
+        Action::AccountRecoveryCodeUsed,
         Action::InvitationCreated,
         Action::InvitationWithdrawn,
         Action::MembershipGranted,
@@ -108,6 +118,11 @@ impl Action {
             Action::AccountEnabled => "account.enabled",
             Action::AccountLinkCreated => "account.link_created",
             Action::AccountSessionEnded => "account.session_ended",
+            Action::AccountIdentityLinked => "account.identity_linked",
+            Action::AccountIdentityUnlinked => "account.identity_unlinked",
+            Action::AccountSecondFactorEnabled => "account.second_factor_enabled",
+            Action::AccountSecondFactorDisabled => "account.second_factor_disabled",
+            Action::AccountRecoveryCodeUsed => "account.recovery_code_used",
             Action::InvitationCreated => "invitation.created",
             Action::InvitationWithdrawn => "invitation.withdrawn",
             Action::MembershipGranted => "membership.granted",
@@ -136,6 +151,11 @@ impl Action {
             | Action::AccountEnabled
             | Action::AccountLinkCreated
             | Action::AccountSessionEnded
+            | Action::AccountIdentityLinked
+            | Action::AccountIdentityUnlinked
+            | Action::AccountSecondFactorEnabled
+            | Action::AccountSecondFactorDisabled
+            | Action::AccountRecoveryCodeUsed
             | Action::MembershipGranted
             | Action::MembershipChanged
             | Action::MembershipWithdrawn => "account",

@@ -11,6 +11,7 @@ pub mod ip_routing;
 mod jwt;
 pub mod number_lookup;
 mod oauth;
+pub mod openid_connect;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;

@@ -24,6 +24,7 @@ use url::Url;
 use crate::{
     config::{BaseUrl, Config, Connector, TlsFiles},
     connectors::{ConnectorFactory, PreparedConnectors},
+    console::openid_connect::OpenIdConnect,
     listener::Tls,
     number_sources,
 };
@@ -35,6 +36,7 @@ pub struct PreparedNode {
     pub settings: EngineSettings,
     pub transport: Outbound,
     pub factory: ConnectorFactory,
+    pub openid_connect: Option<OpenIdConnect>,
     pub routing: Routing,
 }
 
@@ -72,13 +74,17 @@ impl PreparedNode {
             certificate_clock: CertificateClock(Arc::clone(clock)),
             ..OutboundSettings::default()
         });
-        let factory =
-            ConnectorFactory::new(config, base_url, enrichment_address, (Arc::clone(clock), Arc::clone(entropy)))?;
+        let dependencies = (Arc::clone(clock), Arc::clone(entropy));
+        let factory = ConnectorFactory::new(config, base_url.clone(), enrichment_address, dependencies)?;
+        let openid_connect = config.openid_connect.clone();
+        let openid_connect =
+            openid_connect.map(|section| OpenIdConnect::new(section, &base_url, &factory)).transpose()?;
         Ok(PreparedNode {
             tls,
             ingress_tls: ingress_tls.context("ingress.tls")?,
             settings,
             transport: transport.context("callbacks.ca_file")?,
+            openid_connect,
             routing: Routing::prepare(config, &factory)?,
             factory,
         })

@@ -133,7 +133,7 @@ pub(crate) fn revocation_from_row(row: Row) -> Result<Revocation, StoreError> {
 
 macro_rules! audit_columns {
     () => {
-        "id, workspace_id, at, actor, client_id, account_id, action, target, changes, request_id"
+        "id, workspace_id, at, actor, client_id, account_id, action, action_added, target, changes, request_id"
     };
 }
 pub(crate) use audit_columns;
@@ -157,7 +157,8 @@ pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
             }
         },
         action: {
-            let name = row.text("action")?;
+            let (name, added) = (row.text("action")?, row.text_or_null("action_added")?);
+            let name = added.unwrap_or(name);
             let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
             action.ok_or_else(|| row.corrupt("action", "not an action"))?
         },
@@ -165,6 +166,19 @@ pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
         changes: row.json("changes")?,
         request_id: row.text_or_null("request_id")?,
     })
+}
+
+/// The columns `action` and `action_added`. The previous release rejects rows with actions that it does not know, and
+/// reads these as the setting of a password.
+pub(crate) fn action_columns(action: Action) -> (&'static str, Option<&'static str>) {
+    match action {
+        Action::AccountIdentityLinked
+        | Action::AccountIdentityUnlinked
+        | Action::AccountSecondFactorEnabled
+        | Action::AccountSecondFactorDisabled
+        | Action::AccountRecoveryCodeUsed => (Action::AccountPasswordSet.as_str(), Some(action.as_str())),
+        known => (known.as_str(), None),
+    }
 }
 
 /// The columns `actor`, `client_id` and `account_id`.

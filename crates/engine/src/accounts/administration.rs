@@ -17,14 +17,16 @@ pub enum AccountError {
     Disabled,
     #[error("the last administrator of a deployment cannot be removed or disabled")]
     LastAdministrator,
+    #[error("the account was changed meanwhile; try again")]
+    Conflict,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Accounts {
     /// Creates an administrator account, or makes an existing account an administrator, and returns a set-password
-    /// link. An account that becomes an administrator loses its password, sessions and links, since nothing proves that
-    /// its address belongs to their holder.
+    /// link. An account that becomes an administrator loses its password, second factor, sessions and links, since
+    /// nothing proves that its address belongs to their holder.
     pub async fn invite_admin(&self, administrator: &Administrator, email: &Email) -> Result<AccessLink, AccountError> {
         let account = self.ensure_admin(administrator, email).await?;
         self.create_account_link(administrator, &account, LinkPurpose::SetPassword).await
@@ -92,11 +94,12 @@ impl Accounts {
     }
 
     async fn ensure_admin(&self, administrator: &Administrator, email: &Email) -> Result<Account, AccountError> {
-        let AccountRecord { account, is_disabled, .. } = self.find_or_create_account(administrator, email).await?;
+        let AccountRecord { account, is_disabled, admin_by_claim, .. } =
+            self.find_or_create_account(administrator, email).await?;
         if is_disabled {
             return Err(AccountError::Disabled);
         }
-        if !account.is_admin {
+        if !account.is_admin || admin_by_claim {
             let audit = administrator.new_audit_event(&self.context, Action::AccountMadeAdmin, account.id);
             self.store.make_admin(account.id, &audit).await?;
         }
@@ -117,7 +120,14 @@ impl Accounts {
         let account = Account { id, email: email.clone(), is_admin: true, created_at: now };
         let audit = administrator.new_audit_event(&self.context, Action::AccountCreated, id);
         if self.store.add_account(&account, &audit).await? {
-            return Ok(AccountRecord { account, password: None, is_disabled: false });
+            return Ok(AccountRecord {
+                account,
+                password: None,
+                is_disabled: false,
+                admin_by_claim: false,
+                identity: None,
+                second_factor: None,
+            });
         }
         // Another request created it in the meantime.
         self.store.find_account_by_email(email).await?.ok_or(AccountError::NotFound)

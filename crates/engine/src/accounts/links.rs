@@ -13,7 +13,7 @@ use ringtrue_domain::{
 use uuid::Uuid;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, add_clamped, passwords,
+    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SignInStep, add_clamped, passwords,
 };
 use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
 
@@ -74,27 +74,38 @@ impl Accounts {
         found.ok_or(LinkError::Invalid)
     }
 
-    /// Consumes a link and begins a session. A set-password link requires `password`.
+    /// Consumes a link and signs in. A set-password link requires `password`; if the account has a second factor, it
+    /// only replaces the password.
     pub async fn use_link(
         &self,
         token: &str,
         password: Option<&str>,
         client: &ClientInfo,
-    ) -> Result<SessionToken, LinkError> {
+    ) -> Result<SignInStep, LinkError> {
         let OneTimeLink { account, purpose, .. } = self.find_link(token).await?;
-        let actor = Actor::Account(account.id);
-        let mut audit = vec![self.context.new_account_audit_event(actor.clone(), Action::AccountSignedIn, account.id)];
+        let new_event = |action| self.context.new_account_audit_event(Actor::Account(account.id), action, account.id);
+        let mut audit = vec![new_event(Action::AccountSignedIn)];
+        let link = self.hash_link_token(token)?;
         let hash = match purpose {
             LinkPurpose::SignIn => None,
             LinkPurpose::SetPassword => {
                 let chosen = Password::parse_new(password.unwrap_or_default())?;
-                audit.insert(0, self.context.new_account_audit_event(actor, Action::AccountPasswordSet, account.id));
-                Some(self.password_hasher.hash(chosen, &*self.context.entropy).await?)
+                let password_set = new_event(Action::AccountPasswordSet);
+                let hash = self.password_hasher.hash(chosen, &*self.context.entropy).await?;
+                let record = self.store.find_account(account.id).await?;
+                if record.is_some_and(|record| record.second_factor.is_some()) {
+                    let redeemed =
+                        self.sessions.redeem_link_without_session(link, account.id, &hash, &password_set).await?;
+                    let pending = self.new_pending_sign_in(account.id, &hash)?;
+                    return if redeemed { Ok(SignInStep::SecondFactor(pending)) } else { Err(LinkError::Invalid) };
+                }
+                audit.insert(0, password_set);
+                Some(hash)
             }
         };
         let (session_token, session) = self.new_session(account.id, client)?;
-        let used = self.sessions.redeem_link(self.hash_link_token(token)?, hash.as_ref(), session, &audit).await?;
-        if used { Ok(session_token) } else { Err(LinkError::Invalid) }
+        let used = self.sessions.redeem_link(link, hash.as_ref(), session, &audit).await?;
+        if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }
 
     /// A valid link created by an administrator.

@@ -7,9 +7,12 @@
 
 mod administration;
 mod flash;
+mod identities;
 mod links;
 mod members;
 mod passwords;
+mod second_factor;
+mod totp;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -25,10 +28,12 @@ use ringtrue_domain::{
 
 pub use administration::AccountError;
 pub use flash::FLASH_MAX_AGE;
+pub use identities::{ExternalIdentity, IdentityError, IdentityPolicy, WorkspaceClaim};
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
 pub use passwords::{InvalidPassword, Password};
+pub use second_factor::{PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep};
 
 use crate::{
     context::Context,
@@ -151,6 +156,17 @@ impl ClientInfo {
     }
 }
 
+/// How a user signs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignInMethods {
+    /// An account that signs in by link has no password.
+    pub has_password: bool,
+    /// Issuer of the linked identity.
+    pub identity_issuer: Option<String>,
+    /// `None`: no second factor.
+    pub unused_recovery_codes: Option<u32>,
+}
+
 /// A session in the list that its account's owner sees.
 #[derive(Clone, Debug)]
 pub struct SessionListItem {
@@ -261,7 +277,7 @@ impl Accounts {
         }
     }
 
-    pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SessionToken, SignInError> {
+    pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SignInStep, SignInError> {
         let guess = self.count_login_attempt(email, client.address).await?;
         let password = Password::parse_existing(password).map_err(|_| SignInError::WrongCredentials)?;
         let record = match email.parse::<Email>() {
@@ -273,10 +289,13 @@ impl Accounts {
         let record = record.filter(|record| is_correct && !record.is_disabled);
         let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::WrongCredentials) };
         let account = record.account.id;
+        if record.second_factor.is_some() {
+            return Ok(SignInStep::SecondFactor(self.new_pending_sign_in(account, &hash)?));
+        }
         let (token, session) = self.new_session(account, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
         let is_begun = self.sessions.begin_session(session, &hash, guess, &audit).await?;
-        if is_begun { Ok(token) } else { Err(SignInError::WrongCredentials) }
+        if is_begun { Ok(SignInStep::SignedIn(token)) } else { Err(SignInError::WrongCredentials) }
     }
 
     /// Replaces the user's password and ends the account's other sessions and its links.
@@ -302,9 +321,13 @@ impl Accounts {
         if is_changed { Ok(()) } else { Err(PasswordError::WrongPassword) }
     }
 
-    /// An account that signs in by link has no password.
-    pub async fn has_password(&self, user: &ConsoleUser) -> Result<bool, StoreError> {
-        Ok(self.store.find_account(user.account.id).await?.is_some_and(|record| record.password.is_some()))
+    pub async fn sign_in_methods(&self, user: &ConsoleUser) -> Result<SignInMethods, StoreError> {
+        let record = self.store.find_account(user.account.id).await?;
+        Ok(record.map_or_else(SignInMethods::default, |record| SignInMethods {
+            has_password: record.password.is_some(),
+            identity_issuer: record.identity.map(|identity| identity.issuer),
+            unused_recovery_codes: record.second_factor.as_ref().map(second_factor::count_unused_recovery_codes),
+        }))
     }
 
     /// The user's sessions, most recently used first.
@@ -338,6 +361,13 @@ impl Accounts {
             }
         }
         Ok(false)
+    }
+
+    /// Ends the user's sessions other than the current one.
+    pub async fn end_other_sessions(&self, user: &ConsoleUser, current: &SessionToken) -> Result<(), StoreError> {
+        let account = user.account.id;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
+        self.sessions.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
     }
 
     /// Returns the user of a valid session, and extends the session.
@@ -374,6 +404,26 @@ impl Accounts {
         BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<RANDOM_TOKEN_BYTES>())
     }
 
+    /// Seals data for a cookie. It can be opened until its lifetime ends, for the same purpose only.
+    pub fn seal_for_browser(
+        &self,
+        purpose: &str,
+        plain: &[u8],
+        lifetime: SignedDuration,
+    ) -> Result<String, StoreError> {
+        let expires_at = add_clamped(self.context.now(), lifetime).as_millisecond();
+        let plain = [&expires_at.to_be_bytes()[..], plain].concat();
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(format!("browser:{purpose}").as_bytes(), &plain)?))
+    }
+
+    /// Opens data of [`seal_for_browser`](Self::seal_for_browser). `None`: forged or expired.
+    pub fn unseal_from_browser(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        let sealed = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let plain = self.context.unseal(format!("browser:{purpose}").as_bytes(), &sealed)?;
+        let (expires_at, plain) = plain.split_first_chunk()?;
+        (self.context.now().as_millisecond() < i64::from_be_bytes(*expires_at)).then(|| plain.to_vec())
+    }
+
     /// The end of the delay that applies to an attempt, as far as this node has cached it.
     fn cached_login_delay(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
         let cached = [attempt.account, attempt.address].into_iter().filter_map(|key| self.login_delays.get(&key));
@@ -383,7 +433,10 @@ impl Accounts {
     /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too.
     /// Throttled attempts are not counted.
     async fn count_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, SignInError> {
-        let attempt = self.new_login_attempt(email, address)?;
+        self.count_attempt(self.new_login_attempt(email, address)?).await
+    }
+
+    async fn count_attempt(&self, attempt: LoginAttempt) -> Result<LoginAttempt, SignInError> {
         let until = match self.cached_login_delay(&attempt) {
             Some(until) => Some(until),
             None => self.sessions.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {

@@ -68,7 +68,7 @@ struct ProviderMetadata {
 }
 
 /// Metadata fetched over https must not contain http endpoints.
-fn parse_metadata(json: &[u8], issuer: Option<&str>, is_https: bool) -> Result<Endpoints, InvalidResponse> {
+pub(crate) fn parse_metadata(json: &[u8], issuer: Option<&str>, is_https: bool) -> Result<Endpoints, InvalidResponse> {
     let metadata: ProviderMetadata = serde_json::from_slice(json).map_err(|_| InvalidResponse::Body)?;
     let is_allowed = |url: &Url| url.has_host() && (url.scheme() == "https" || url.scheme() == "http" && !is_https);
     let parse_url = |text: &str| Url::parse(text).ok().filter(is_allowed).ok_or(InvalidResponse::Body);
@@ -207,7 +207,7 @@ pub fn authorization_code<'a>(query: &'a [(String, String)], endpoints: &Endpoin
 }
 
 /// Encodes spaces as `%20`: not every server decodes a plus.
-fn append_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
+pub(crate) fn append_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
     let own = &endpoint[Position::BeforeQuery..Position::AfterQuery];
     let mut query = Serializer::for_suffix(own.to_owned(), 0);
     let query = query.extend_pairs(parameters).finish().replace('+', "%20");

@@ -9,13 +9,13 @@
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
 
-mod authorization;
+pub(crate) mod authorization;
 mod config;
-mod error;
+pub(crate) mod error;
 mod number_verification;
-mod operator_client;
+pub(crate) mod operator_client;
 mod sim_swap;
-mod tokens;
+pub(crate) mod tokens;
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ impl Camara {
 }
 
 /// Tokens of a code or of a number are valid for one call.
-pub(super) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, CamaraError> {
+pub(crate) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, CamaraError> {
     let invalid_response = |reason| CamaraError::invalid_response(Stage::Token, reason);
     let body: TokenResponseBody = serde_json::from_slice(json).map_err(|_| invalid_response(InvalidResponse::Body))?;
     if !body.is_bearer() {
@@ -105,16 +105,16 @@ pub(super) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, CamaraError> {
 
 const CLOCK_SKEW_SECS: i64 = 60;
 
-struct ExpectedClaims<'a> {
-    issuer: &'a str,
-    client_id: &'a str,
-    nonce: &'a str,
-    now: i64,
+pub(crate) struct ExpectedClaims<'a> {
+    pub issuer: &'a str,
+    pub client_id: &'a str,
+    pub nonce: &'a str,
+    pub now: i64,
 }
 
 impl ExpectedClaims<'_> {
     /// Returns the name of the first invalid claim.
-    fn check(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
+    pub fn check(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
         let text = |name| claims.get(name).and_then(Value::as_str);
         let timestamp = |name| claims.get(name).and_then(Value::as_i64);
         let (audience_matches, has_other_audiences) = match claims.get("aud") {

@@ -264,6 +264,10 @@ pub(super) enum ConsoleAction {
     Enable(AccountArguments),
     /// Remove the administrator role from an account, which stays a member of its workspaces
     Demote(AccountArguments),
+    /// Remove the second factor of an account whose user has lost it
+    RemoveSecondFactor(AccountArguments),
+    /// Unlink an account from its identity at the OpenID provider, and revoke its sessions and links
+    Unlink(AccountArguments),
 }
 
 #[derive(Debug, Args)]

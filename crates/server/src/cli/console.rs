@@ -31,6 +31,13 @@ pub(super) async fn run(context: &CommandContext, action: ConsoleAction) -> Resu
         ConsoleAction::Demote(account) => {
             change_account(context, &account, async |accounts, by, id| accounts.remove_admin(by, id).await).await
         }
+        ConsoleAction::RemoveSecondFactor(account) => {
+            change_account(context, &account, async |accounts, by, id| accounts.remove_second_factor(by, id).await)
+                .await
+        }
+        ConsoleAction::Unlink(account) => {
+            change_account(context, &account, async |accounts, by, id| accounts.unlink_identity(by, id).await).await
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod format;
 mod listeners;
 mod networks;
 mod number_lookup;
+mod openid_connect;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub use self::{
     environment::{Environment, MasterKeyError, read_master_key},
     listeners::{BaseUrl, HeaderEnrichmentSection, HttpSection, IngressSection, MetricsSection, TlsFiles},
     number_lookup::{NumberLookupSection, NumberSourceSection},
+    openid_connect::OpenIdConnectSection,
     sections::{
         CallbacksSection, Distribute, KeysSection, LogFormat, LogSection, RequestLogLevel, SandboxSection,
         StoreSection, TelemetrySection,
@@ -71,6 +73,8 @@ pub struct Config {
     pub keep_requests: Option<SignedDuration>,
     /// Maximum of members and pending invitations per workspace.
     pub max_members: u32,
+    /// Sign-in by OpenID Connect. `None`: off.
+    pub openid_connect: Option<OpenIdConnectSection>,
     pub sandbox: SandboxSection,
     pub number_lookup: NumberLookupSection,
     /// Every receiver in it is served by a connector.

@@ -7,7 +7,7 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::{
-    accounts::{AccessLink, Password, PasswordError, SessionListItem},
+    accounts::{AccessLink, Password, PasswordError, SessionListItem, SignInMethods},
     ports::AccountSummary,
 };
 
@@ -28,18 +28,22 @@ use crate::{
 };
 
 const ACCOUNTS_PATH: &str = "/console/deployment/accounts";
+pub const ACCOUNT_PATH: &str = "/console/account";
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/console/account", show_own)
         .post("/console/account/password", change_password)
         .post("/console/account/sessions/{session_id}/end", end_session)
+        .post("/console/account/end-other-sessions", end_other_sessions)
         .get("/console/deployment/accounts", list)
         .post("/console/deployment/accounts/{account_id}/link", create_link)
         .post("/console/deployment/accounts/{account_id}/make-admin", make_admin)
         .post("/console/deployment/accounts/{account_id}/remove-admin", remove_admin)
         .post("/console/deployment/accounts/{account_id}/disable", disable)
         .post("/console/deployment/accounts/{account_id}/enable", enable)
+        .post("/console/deployment/accounts/{account_id}/remove-second-factor", remove_second_factor)
+        .post("/console/deployment/accounts/{account_id}/unlink", unlink)
 }
 
 #[derive(Debug, Template)]
@@ -63,13 +67,20 @@ struct AccountRow {
 struct AccountPage {
     layout: Layout,
     email: String,
-    has_password: bool,
+    methods: SignInMethods,
     min_password_chars: usize,
-    was_saved: bool,
-    error: Option<String>,
+    notice: Option<&'static str>,
+    errors: AccountErrors,
     sessions: Vec<SessionListItem>,
     /// Creates a link that sets a password.
     link_command: String,
+}
+
+/// Errors of the forms on the account page.
+#[derive(Debug, Default)]
+pub struct AccountErrors {
+    pub password: Option<String>,
+    pub second_factor: Option<String>,
 }
 
 /// `GET /console/deployment/accounts`
@@ -135,18 +146,42 @@ async fn enable(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     Ok(page::see_other(ACCOUNTS_PATH))
 }
 
+/// `POST /console/deployment/accounts/{account_id}/remove-second-factor`
+async fn remove_second_factor(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    app.engine.accounts.remove_second_factor(&administrator, parse_account_id(&ids)?).await?;
+    Ok(page::see_other(ACCOUNTS_PATH))
+}
+
+/// `POST /console/deployment/accounts/{account_id}/unlink`
+async fn unlink(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    app.engine.accounts.unlink_identity(&administrator, parse_account_id(&ids)?).await?;
+    Ok(page::see_other(ACCOUNTS_PATH))
+}
+
 fn redirect_to_link(link: &AccessLink) -> Response {
     page::see_other(&format!("{ACCOUNTS_PATH}?link={}", link.id))
 }
 
 fn account_row(summary: AccountSummary) -> AccountRow {
-    let actions = match (summary.is_disabled, summary.account.is_admin) {
+    let mut actions = match (summary.is_disabled, summary.account.is_admin) {
         (true, _) => vec![("enable", "Enable")],
         (false, true) => {
             vec![("link", "New link"), ("remove-admin", "Remove as administrator"), ("disable", "Disable")]
         }
         (false, false) => vec![("link", "New link"), ("make-admin", "Make administrator"), ("disable", "Disable")],
     };
+    if summary.has_second_factor {
+        actions.push(("remove-second-factor", "Remove second factor"));
+    }
+    if summary.has_identity {
+        actions.push(("unlink", "Unlink OpenID Connect"));
+    }
     AccountRow { summary, actions }
 }
 
@@ -156,8 +191,14 @@ async fn show_own(
     session: ConsoleSession,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let was_saved = Query::parse(query.as_deref(), &["saved"])?.get("saved").is_some();
-    account_page(&app, &session, was_saved, (StatusCode::OK, None)).await
+    const NOTICES: [(&str, &str); 3] = [
+        ("saved", "Password changed. Your other sessions have ended."),
+        ("disabled", "Second factor turned off."),
+        ("ended", "Your other sessions have ended."),
+    ];
+    let query = Query::parse(query.as_deref(), &NOTICES.map(|(name, _)| name))?;
+    let notice = NOTICES.into_iter().find(|(name, _)| query.get(name).is_some()).map(|(_, notice)| notice);
+    account_page(&app, &session, notice, StatusCode::OK, AccountErrors::default()).await
 }
 
 /// `POST /console/account/password`
@@ -169,7 +210,8 @@ async fn change_password(
     let SessionForm { session, fields } = form;
     let field = |name| fields.raw(name).unwrap_or_default();
     if field("password") != field("again") {
-        return account_page(&app, &session, false, form_error("the passwords do not match")).await;
+        let (status, password) = form_error("the passwords do not match");
+        return account_page(&app, &session, None, status, AccountErrors { password, ..<_>::default() }).await;
     }
     let passwords = (field("current"), field("password"));
     let error =
@@ -183,7 +225,8 @@ async fn change_password(
         PasswordError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         PasswordError::WrongPassword | PasswordError::Invalid(_) | PasswordError::Store(_) => StatusCode::BAD_REQUEST,
     };
-    let mut response = account_page(&app, &session, false, (status, form_error(&error).1)).await?;
+    let errors = AccountErrors { password: form_error(&error).1, ..AccountErrors::default() };
+    let mut response = account_page(&app, &session, None, status, errors).await?;
     if let PasswordError::Throttled { seconds } = error {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -199,11 +242,18 @@ async fn end_session(State(app): State<App>, ids: PathParameters, form: SessionF
     Ok(page::see_other("/console/account"))
 }
 
-async fn account_page(
+/// `POST /console/account/end-other-sessions`
+async fn end_other_sessions(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+    app.engine.accounts.end_other_sessions(&form.session.user, &form.session.token).await?;
+    Ok(page::see_other("/console/account?ended"))
+}
+
+pub async fn account_page(
     app: &App,
     session: &ConsoleSession,
-    was_saved: bool,
-    (status, error): (StatusCode, Option<String>),
+    notice: Option<&'static str>,
+    status: StatusCode,
+    errors: AccountErrors,
 ) -> Result<Response, ConsoleError> {
     let email = session.user.account.email.to_string();
     let link = format!("console link --account {}", shell_quote(&email));
@@ -214,10 +264,10 @@ async fn account_page(
             .as_deref()
             .map_or_else(|| format!("ringtrue {link}"), |development| development.data_command(&link)),
         email,
-        has_password: app.engine.accounts.has_password(&session.user).await?,
+        methods: app.engine.accounts.sign_in_methods(&session.user).await?,
         min_password_chars: Password::MIN_CHARS,
-        was_saved,
-        error,
+        notice,
+        errors,
         sessions: app.engine.accounts.list_sessions(&session.user, &session.token).await?,
     };
     Ok(page::render(status, &page))

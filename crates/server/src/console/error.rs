@@ -148,6 +148,7 @@ impl From<AccountError> for ConsoleError {
             AccountError::NotFound => (StatusCode::NOT_FOUND, "Account not found"),
             AccountError::Disabled => (StatusCode::CONFLICT, "Account disabled"),
             AccountError::LastAdministrator => (StatusCode::CONFLICT, "Last administrator"),
+            AccountError::Conflict => (StatusCode::CONFLICT, "Account changed"),
             AccountError::Store(cause) => return cause.into(),
         };
         ConsoleError::new(status, title, error.to_string())

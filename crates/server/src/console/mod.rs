@@ -27,12 +27,14 @@ mod live;
 mod masking;
 mod members;
 mod menu;
+pub mod openid_connect;
 mod overview;
 mod page;
 mod projects;
 mod requests;
 mod sandbox_tokens;
 mod search;
+mod second_factor;
 mod session;
 mod sign_in;
 mod signatures;
@@ -91,6 +93,8 @@ pub fn routes() -> Routes {
         .post("/console/link", sign_in::submit_link)
         .merge(sign_in::routes())
         .merge(accounts::routes())
+        .merge(openid_connect::routes())
+        .merge(second_factor::routes())
         .post("/console/new-workspace", workspaces::create_workspace)
         .get("/console/workspaces/{workspace_id}", workspaces::show_workspace)
         .merge(members::routes())

@@ -102,6 +102,10 @@ pub enum Cookie {
     Visitor,
     /// A message to the page that follows a form.
     Flash,
+    /// A sign-in that waits for the second factor.
+    SecondFactor,
+    /// A sign-in that waits for the OpenID provider.
+    OpenIdConnect,
 }
 
 impl Cookie {
@@ -114,6 +118,10 @@ impl Cookie {
             (Cookie::Visitor, false) => "ringtrue-visitor",
             (Cookie::Flash, true) => "__Host-ringtrue-flash",
             (Cookie::Flash, false) => "ringtrue-flash",
+            (Cookie::SecondFactor, true) => "__Host-ringtrue-second-factor",
+            (Cookie::SecondFactor, false) => "ringtrue-second-factor",
+            (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
+            (Cookie::OpenIdConnect, false) => "ringtrue-openid-connect",
         }
     }
 
@@ -131,12 +139,12 @@ impl Cookie {
 
     /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
-        self.header(app, value, &format!("; Max-Age={}", SESSION_MAX_AGE.as_secs()))
+        self.set_for(app, value, SESSION_MAX_AGE)
     }
 
     /// Sets the cookie for a limited time.
-    pub fn set_for(self, app: &App, value: &str, max_age: SignedDuration) -> HeaderValue {
-        self.header(app, value, &format!("; Max-Age={}", max_age.as_secs()))
+    pub fn set_for(self, app: &App, value: &str, lifetime: SignedDuration) -> HeaderValue {
+        self.header(app, value, &format!("; Max-Age={}", lifetime.as_secs()))
     }
 
     pub fn clear(self, app: &App) -> HeaderValue {

@@ -12,15 +12,16 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_engine::{
-    accounts::{InvitationError, LinkError, Password, PendingInvitation, SignInError},
+    accounts::{InvitationError, LinkError, Password, PendingInvitation, SignInError, SignInStep},
     ports::LinkPurpose,
 };
 
 use super::{
     error::{ConsoleError, to_sentence},
     forms::{CSRF_FIELD, SessionForm, VisitorForm, form_error},
-    getting_started,
+    getting_started, openid_connect,
     page::{self, Layout},
+    second_factor::redirect_to_second_factor,
     session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
 };
 use crate::{
@@ -43,6 +44,8 @@ struct SignInPage {
     email: String,
     next: String,
     error: Option<String>,
+    /// Name of the OpenID provider, and the path of its link.
+    provider: Option<(String, String)>,
     /// Creates a sign-in link of `ringtrue dev`.
     link_command: Option<String>,
 }
@@ -85,12 +88,14 @@ enum InvitationViewer {
 impl SignInPage {
     fn new(app: &App, csrf_token: String, email: String, next: String, error: Option<String>) -> Self {
         let link_command = app.development.as_deref().map(Development::sign_in_link_command);
-        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email, next, error, link_command }
+        let provider = app.openid_connect.as_deref();
+        let provider = provider.map(|provider| (provider.provider_name.clone(), openid_connect::start_path(&next)));
+        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email, next, error, provider, link_command }
     }
 }
 
 /// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
-fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
+pub fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
     if let Some(cookie) = Cookie::Visitor.read(app, headers) {
         return Ok((app.engine.accounts.csrf_token(cookie)?, None));
     }
@@ -98,7 +103,7 @@ fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<
     Ok((app.engine.accounts.csrf_token(&cookie)?, Some(Cookie::Visitor.set(app, &cookie))))
 }
 
-fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
+pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
     if let Some(cookie) = cookie {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
@@ -128,7 +133,8 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
     let email = fields.get("email").unwrap_or_default();
     let next = local_path(fields.get("next"));
     let error = match app.engine.accounts.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
-        Ok(token) => {
+        Ok(SignInStep::SecondFactor(pending)) => return Ok(redirect_to_second_factor(&app, &pending, &next)),
+        Ok(SignInStep::SignedIn(token)) => {
             let response = page::see_other(&next);
             let response = with_cookie(response, Some(Cookie::Session.set(&app, token.reveal())));
             return Ok(with_cookie(response, Some(Cookie::Visitor.clear(&app))));
@@ -158,13 +164,13 @@ pub async fn sign_out(State(app): State<App>, form: SessionForm) -> Result<Respo
 }
 
 /// Ignores other and repeated parameters, unlike `Query`.
-fn query_value(query: Option<&str>, name: &str) -> Option<String> {
+pub fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
     pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
 /// Restricts the redirect after sign-in to paths of the console.
-fn local_path(next: Option<&str>) -> String {
+pub fn local_path(next: Option<&str>) -> String {
     let is_console_path = |path: &&str| {
         let rest = path.strip_prefix("/console");
         let stays = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
@@ -196,10 +202,15 @@ pub async fn show_link(
     match link.purpose {
         LinkPurpose::SignIn => {
             let session = app.engine.accounts.use_link(&token, None, &client).await;
-            let session = session.map_err(|error| link_error(&app, error))?;
-            // There is no password to sign in with again after a restart of the browser.
-            let cookie = Cookie::Session.set_persistent(&app, session.reveal());
-            Ok(with_cookie(page::see_other(&getting_started::path_after_sign_in(&app)), Some(cookie)))
+            let next = getting_started::path_after_sign_in(&app);
+            match session.map_err(|error| link_error(&app, error))? {
+                SignInStep::SignedIn(session) => {
+                    // There is no password to sign in with again after a restart of the browser.
+                    let cookie = Cookie::Session.set_persistent(&app, session.reveal());
+                    Ok(with_cookie(page::see_other(&next), Some(cookie)))
+                }
+                SignInStep::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, &next)),
+            }
         }
         LinkPurpose::SetPassword => {
             let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
@@ -226,8 +237,12 @@ pub async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Re
         return show_error(&error, link.account.email.to_string());
     }
     let session = app.engine.accounts.use_link(token, Some(password), &form.client).await;
-    let session = session.map_err(|error| link_error(&app, error))?;
-    Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
+    match session.map_err(|error| link_error(&app, error))? {
+        SignInStep::SignedIn(session) => {
+            Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
+        }
+        SignInStep::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, "/console")),
+    }
 }
 
 fn link_error(app: &App, error: LinkError) -> ConsoleError {

@@ -14,6 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
+    console::openid_connect::OpenIdConnect,
     development::Development,
     handsets::Handsets,
     sandbox_operator::SandboxAuthorizer,
@@ -46,6 +47,8 @@ pub struct AppState {
     /// Documentation by path, rendered on first use.
     pub docs_pages: OnceLock<BTreeMap<String, Bytes>>,
     pub eligibility_bodies: EligibilityBodies,
+    /// Sign-in to the console by OpenID Connect. `None`: off.
+    pub openid_connect: Option<Arc<OpenIdConnect>>,
     /// `None` unless `ringtrue dev` started this server.
     pub development: Option<Arc<Development>>,
 }

@@ -70,6 +70,8 @@ fn console_links_work_with_a_data_directory() {
     assert!(refused.errors().contains("the account is disabled"), "{}", refused.errors());
     console("enable jane@example.com --data data").expect_code(0);
     console("demote jane@example.com --data data").expect_code(0);
+    console("remove-second-factor jane@example.com --data data").expect_code(0);
+    console("unlink jane@example.com --data data").expect_code(0);
     let refused = console("link --data elsewhere --admin jane@example.com");
     assert!(refused.errors().contains("elsewhere is not a data directory of `ringtrue dev`"), "{}", refused.errors());
     server.stop();

@@ -129,6 +129,13 @@ impl World {
         self.stoppable_node().await.0
     }
 
+    /// Another node on the same database, with a changed configuration.
+    pub async fn node_with(&self, change: impl FnOnce(&mut Config)) -> RunningNode {
+        let mut config = self.config.clone();
+        change(&mut config);
+        start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await
+    }
+
     /// Error of starting a node on the same database with a changed configuration.
     pub async fn start_error(&self, change: impl FnOnce(&mut Config)) -> String {
         let mut config = self.config.clone();

@@ -12,10 +12,18 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::{
-    AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, PasswordHash, StoreError,
+    AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, LinkedIdentity,
+    LoginAttempt, MembershipGrants, PasswordHash, SecondFactor, SecondFactorSalt, SecondFactorUse, StoreError,
+    TokenHash,
 };
 
-use super::{PagedQuery, SqlStore, deployment::insert_audit_event, placeholders};
+use super::{
+    PagedQuery, SqlStore,
+    deployment::{insert_audit_event, insert_audit_events},
+    members::{MEMBERSHIPS_OF_ACCOUNT, grants_from_row, store_grants, void_invitations},
+    placeholders,
+    sessions::{insert_session, record_success, use_second_factor},
+};
 use crate::{
     driver::{Database, TransactionEnd, Tx},
     row::{Row, RowReader, Value, values},
@@ -33,7 +41,12 @@ pub(super) use account_columns;
 
 macro_rules! account_record_columns {
     () => {
-        concat!(account_columns!(), ", accounts.password_hash, accounts.disabled_at is not null")
+        concat!(
+            account_columns!(),
+            ", accounts.password_hash, accounts.disabled_at is not null, accounts.admin_by_claim,
+              accounts.identity_hash, accounts.identity_issuer, accounts.second_factor_salt,
+              accounts.second_factor_step, accounts.recovery_codes_used"
+        )
     };
 }
 
@@ -60,7 +73,8 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let list = PagedQuery {
             columns: concat!(
                 account_columns!(),
-                ", accounts.password_hash is not null, accounts.disabled_at is not null, accounts.signed_in_at,
+                ", accounts.password_hash is not null, accounts.disabled_at is not null,
+                  accounts.identity_hash is not null, accounts.second_factor_salt is not null, accounts.signed_in_at,
                   (select count(*) from memberships where memberships.account_id = accounts.id)"
             ),
             from: "accounts".into(),
@@ -90,10 +104,11 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.change_control_plane(move |tx, _| {
             Box::pin(async move {
                 // An account that had a password counts as used.
-                let update = "update accounts set is_admin = $1, password_hash = null, signed_in_at =
-                                case when password_hash is null then signed_in_at else coalesce(signed_in_at, $2) end
-                               where id = $3 and is_admin <> $1 returning id";
-                if tx.first(update, values![true, event.at, account]).await?.is_none() {
+                let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
+                                second_factor_salt = null, signed_in_at =
+                                case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
+                               where id = $4 and (is_admin <> $1 or admin_by_claim = $1) returning id";
+                if tx.first(update, values![true, false, event.at, account]).await?.is_none() {
                     return Ok(TransactionEnd::Rollback(false));
                 }
                 end_access(tx, account).await?;
@@ -108,19 +123,15 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let event = audit.clone();
         self.change_control_plane(move |tx, _| {
             Box::pin(async move {
-                let update = "update accounts set is_admin = $1 where id = $2 and is_admin <> $1 returning id";
+                let update = "update accounts set is_admin = $1, admin_by_claim = $1
+                               where id = $2 and is_admin <> $1 returning id";
                 if tx.first(update, values![false, account]).await?.is_none() {
                     return Ok(TransactionEnd::Rollback(AccountChangeOutcome::Unchanged));
                 }
                 if !has_administrator(tx).await? {
                     return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
                 }
-                tx.run(
-                    "delete from invitations where invited_by = $1 and workspace_id not in
-                       (select workspace_id from memberships where account_id = $1 and role = $2)",
-                    values![account, Role::Owner.as_str()],
-                )
-                .await?;
+                void_invitations_of_administrator(tx, account).await?;
                 insert_audit_event(tx, &event).await?;
                 Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
             })
@@ -158,6 +169,215 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let is_done = self.write_audited(update, values![account], audit).await?;
         Ok(if is_done { AccountChangeOutcome::Changed } else { AccountChangeOutcome::Unchanged })
     }
+
+    async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
+        self.database.read(move |tx| Box::pin(async move { read_access(tx, account).await })).await
+    }
+
+    async fn find_access_by_identity(
+        &self,
+        identity: TokenHash,
+        email: Option<&Email>,
+    ) -> Result<Option<AccountAccess>, StoreError> {
+        let email = email.cloned();
+        self.database
+            .read(move |tx| {
+                Box::pin(async move {
+                    let linked =
+                        tx.first("select id from accounts where identity_hash = $1", values![identity]).await?;
+                    let found = match (linked, email) {
+                        (Some(linked), _) => Some(linked),
+                        (None, Some(email)) => {
+                            tx.first("select id from accounts where email = $1", values![email.as_str()]).await?
+                        }
+                        (None, None) => None,
+                    };
+                    let Some(found) = found else { return Ok(None) };
+                    let account = AccountId(found.reader("accounts").uuid("id")?);
+                    read_access(tx, account).await
+                })
+            })
+            .await
+    }
+
+    async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError> {
+        let events = audit.to_vec();
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                let IdentitySignIn { before, after, session } = sign_in;
+                let account = after.account.id;
+                let is_expected = match &before {
+                    Some(before) => read_access(tx, account).await?.as_ref() == Some(before),
+                    None => insert_account(tx, &after.account).await?,
+                };
+                if !is_expected || is_linked_to_another(tx, &after).await? {
+                    return Ok(TransactionEnd::Rollback(false));
+                }
+                if before.as_ref().is_none_or(|before| before.identity.is_none()) {
+                    tx.run(
+                        "update accounts set password_hash = null, second_factor_salt = null where id = $1",
+                        values![account],
+                    )
+                    .await?;
+                    end_access(tx, account).await?;
+                }
+                update_access(tx, before.as_ref(), &after).await?;
+                tx.run("update accounts set signed_in_at = $1 where id = $2", values![session.created_at, account])
+                    .await?;
+                insert_session(tx, session).await?;
+                insert_audit_events(tx, &events).await?;
+                Ok(TransactionEnd::Commit(true))
+            })
+        })
+        .await
+    }
+
+    async fn unlink_identity(
+        &self,
+        before: &AccountAccess,
+        after: &AccountAccess,
+        audit: &[AuditEvent],
+    ) -> Result<bool, StoreError> {
+        let (before, after, events) = (before.clone(), after.clone(), audit.to_vec());
+        self.change_control_plane(move |tx, _| {
+            Box::pin(async move {
+                if read_access(tx, after.account.id).await?.as_ref() != Some(&before) {
+                    return Ok(TransactionEnd::Rollback(false));
+                }
+                update_access(tx, Some(&before), &after).await?;
+                end_access(tx, after.account.id).await?;
+                insert_audit_events(tx, &events).await?;
+                Ok(TransactionEnd::Commit(true))
+            })
+        })
+        .await
+    }
+
+    async fn enable_second_factor(
+        &self,
+        account: AccountId,
+        salt: SecondFactorSalt,
+        step: i64,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let update = "update accounts set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
+                       where id = $4 and second_factor_salt is null and password_hash is not null
+                         and disabled_at is null returning id";
+        self.write_audited(update, values![salt.0.as_slice(), step, 0_i64, account], audit).await
+    }
+
+    async fn disable_second_factor(
+        &self,
+        used: SecondFactorUse,
+        attempt: LoginAttempt,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let event = audit.clone();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    if !use_second_factor(tx, used).await? {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    tx.run("update accounts set second_factor_salt = null where id = $1", values![used.account])
+                        .await?;
+                    record_success(tx, &[attempt]).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let update = "update accounts set second_factor_salt = null
+                       where id = $1 and second_factor_salt is not null returning id";
+        self.write_audited(update, values![account], audit).await
+    }
+}
+
+/// `false`: an account with this address exists.
+async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, StoreError> {
+    let insert = "insert into accounts (id, email, is_admin, created_at) values ($1, $2, $3, $4)
+                  on conflict (email) do nothing returning id";
+    let values = values![account.id, account.email.as_str(), account.is_admin, account.created_at];
+    Ok(tx.first(insert, values).await?.is_some())
+}
+
+async fn read_access(tx: &mut dyn Tx, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
+    let select = concat!(
+        "select ",
+        account_columns!(),
+        ", accounts.disabled_at is not null, accounts.admin_by_claim, accounts.identity_hash, accounts.identity_issuer
+          from accounts where id = $1"
+    );
+    let Some(row) = tx.first(select, values![account]).await? else { return Ok(None) };
+    let mut row = row.reader("accounts");
+    let account = read_account(&mut row)?;
+    let (is_disabled, admin_by_claim) = (row.boolean("disabled_at")?, row.boolean("admin_by_claim")?);
+    let identity = read_identity(&mut row)?;
+    let memberships = tx.run(MEMBERSHIPS_OF_ACCOUNT, values![account.id]).await?;
+    let memberships = memberships.into_iter().map(grants_from_row).collect::<Result<_, _>>()?;
+    Ok(Some(AccountAccess { account, is_disabled, admin_by_claim, identity, memberships }))
+}
+
+async fn is_linked_to_another(tx: &mut dyn Tx, access: &AccountAccess) -> Result<bool, StoreError> {
+    let Some(identity) = &access.identity else { return Ok(false) };
+    let select = "select 1 from accounts where identity_hash = $1 and id <> $2";
+    Ok(tx.first(select, values![identity.hash, access.account.id]).await?.is_some())
+}
+
+/// Replaces identity and access rights. Invitations end with the rights that they required.
+async fn update_access(
+    tx: &mut dyn Tx,
+    before: Option<&AccountAccess>,
+    after: &AccountAccess,
+) -> Result<(), StoreError> {
+    let account = after.account.id;
+    tx.run(
+        "update accounts set is_admin = $1, admin_by_claim = $2, identity_hash = $3, identity_issuer = $4
+          where id = $5",
+        values![
+            after.account.is_admin,
+            after.admin_by_claim,
+            after.identity.as_ref().map(|identity| identity.hash),
+            after.identity.as_ref().map(|identity| identity.issuer.as_str()),
+            account
+        ],
+    )
+    .await?;
+    let old = before.map_or(&[][..], |before| &before.memberships);
+    for grants in &after.memberships {
+        if !old.contains(grants) {
+            store_grants(tx, account, *grants).await?;
+        }
+    }
+    for grants in old {
+        let now = after.memberships.iter().find(|kept| kept.workspace == grants.workspace);
+        if now.is_none() {
+            let delete = "delete from memberships where account_id = $1 and workspace_id = $2";
+            tx.run(delete, values![account, grants.workspace]).await?;
+        }
+        let role_now = now.and_then(MembershipGrants::role);
+        if grants.role() == Some(Role::Owner) && role_now != Some(Role::Owner) && !after.account.is_admin {
+            void_invitations(tx, account, grants.workspace).await?;
+        }
+    }
+    if before.is_some_and(|before| before.account.is_admin) && !after.account.is_admin {
+        void_invitations_of_administrator(tx, account).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the invitations of a former administrator to workspaces that the account does not own.
+async fn void_invitations_of_administrator(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
+    tx.run(
+        "delete from invitations where invited_by = $1 and workspace_id not in
+           (select workspace_id from memberships where account_id = $1 and role = $2)",
+        values![account, Role::Owner.as_str()],
+    )
+    .await?;
+    Ok(())
 }
 
 pub(super) fn read_account(row: &mut RowReader) -> Result<Account, StoreError> {
@@ -175,7 +395,23 @@ fn account_record_from_row(row: Row) -> Result<AccountRecord, StoreError> {
         account: read_account(&mut row)?,
         password: row.text_or_null("password_hash")?.map(PasswordHash),
         is_disabled: row.boolean("disabled_at")?,
+        admin_by_claim: row.boolean("admin_by_claim")?,
+        identity: read_identity(&mut row)?,
+        second_factor: read_second_factor(&mut row)?,
     })
+}
+
+fn read_identity(row: &mut RowReader) -> Result<Option<LinkedIdentity>, StoreError> {
+    let (hash, issuer) = (row.digest_or_null("identity_hash")?, row.text_or_null("identity_issuer")?);
+    Ok(hash.map(|hash| LinkedIdentity { hash: TokenHash(hash), issuer: issuer.unwrap_or_default() }))
+}
+
+fn read_second_factor(row: &mut RowReader) -> Result<Option<SecondFactor>, StoreError> {
+    let salt = row.bytes_or_null("second_factor_salt")?;
+    let (last_step, used_recovery_codes) = (row.int("second_factor_step")?, row.int("recovery_codes_used")?);
+    let Some(salt) = salt else { return Ok(None) };
+    let salt = salt.try_into().map_err(|_| row.corrupt("second_factor_salt", "not 16 bytes"))?;
+    Ok(Some(SecondFactor { salt: SecondFactorSalt(salt), last_step, used_recovery_codes }))
 }
 
 fn account_summary_from_row(row: Row) -> Result<AccountSummary, StoreError> {
@@ -184,6 +420,8 @@ fn account_summary_from_row(row: Row) -> Result<AccountSummary, StoreError> {
         account: read_account(&mut row)?,
         has_password: row.boolean("password_hash")?,
         is_disabled: row.boolean("disabled_at")?,
+        has_identity: row.boolean("identity_hash")?,
+        has_second_factor: row.boolean("second_factor_salt")?,
         signed_in_at: row.instant_or_null("signed_in_at")?,
         workspaces: row.int("workspaces")?.unsigned_abs(),
     })

@@ -32,8 +32,13 @@ const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 /// Inserts an event in the transaction of its change.
 pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), StoreError> {
     let (actor, client, account) = row_mapping::actor_columns(&event.actor);
+    let (action, action_added) = row_mapping::action_columns(event.action);
     tx.run(
-        concat!("insert into audit_events (", audit_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+        concat!(
+            "insert into audit_events (",
+            audit_columns!(),
+            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+        ),
         values![
             event.id,
             event.workspace,
@@ -41,7 +46,8 @@ pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> R
             actor,
             client,
             account,
-            event.action.as_str(),
+            action,
+            action_added,
             event.target.as_str(),
             row_mapping::to_json(&event.changes)?,
             event.request_id.as_deref(),
@@ -98,7 +104,7 @@ impl Conditions {
 
     fn add_filter(&mut self, AuditFilter { action, actor }: &AuditFilter) {
         if let Some(action) = action {
-            self.add("action", action.as_str());
+            self.add("coalesce(action_added, action)", action.as_str());
         }
         if let Some(actor) = actor {
             let (kind, client, account) = row_mapping::actor_columns(actor);

@@ -9,7 +9,8 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, NewSession, PasswordHash, StoreError,
+    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, NewSession, PasswordHash,
+    StoreError,
 };
 
 use super::{
@@ -205,15 +206,16 @@ impl<D: Database> MemberStore for SqlStore<D> {
                 let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
                     return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
                 };
-                let update = "update memberships set role = $1
-                               where account_id = $2 and workspace_id = $3 and role <> $1 returning account_id";
-                if tx.first(update, values![role.as_str(), account, workspace]).await?.is_none() {
+                let before = find_grants(tx, account, workspace).await?;
+                let Some(before) = before.filter(|before| before.manual != Some(role)) else {
                     return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
-                }
+                };
+                let after = MembershipGrants { manual: Some(role), ..before };
+                store_grants(tx, account, after).await?;
                 if was_owner && !has_owner(tx, workspace).await? {
                     return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
                 }
-                if role != Role::Owner {
+                if after.role() != Some(Role::Owner) {
                     void_invitations(tx, account, workspace).await?;
                 }
                 insert_audit_event(tx, &event).await?;
@@ -344,7 +346,11 @@ async fn pending_invitation(
 }
 
 /// Deletes the invitations to a workspace that an account created.
-async fn void_invitations(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<(), StoreError> {
+pub(super) async fn void_invitations(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    workspace: WorkspaceId,
+) -> Result<(), StoreError> {
     let delete = "delete from invitations where workspace_id = $1 and invited_by = $2";
     tx.run(delete, values![workspace, account]).await?;
     Ok(())
@@ -356,11 +362,58 @@ async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) ->
     if tx.first(claim, values![invitation.id]).await?.is_none() {
         return Ok(false);
     }
+    let (workspace, role) = (invitation.workspace, invitation.role);
+    let before = find_grants(tx, account, workspace).await?;
+    if before.is_none_or(|before| before.manual.is_none()) {
+        let claimed = before.and_then(|before| before.claimed);
+        store_grants(tx, account, MembershipGrants { workspace, manual: Some(role), claimed }).await?;
+    }
+    Ok(true)
+}
+
+macro_rules! grants_columns {
+    () => {
+        "workspace_id, role, claim_role, manual_role"
+    };
+}
+
+/// Selects the grants of an account, for [`grants_from_row`].
+pub(super) const MEMBERSHIPS_OF_ACCOUNT: &str =
+    concat!("select ", grants_columns!(), " from memberships where account_id = $1 order by workspace_id");
+
+/// Rows without a claim have no `manual_role`: there `role` is the manual one.
+pub(super) fn grants_from_row(row: Row) -> Result<MembershipGrants, StoreError> {
+    let mut row = row.reader("memberships");
+    let (workspace, role) = (WorkspaceId(row.uuid("workspace_id")?), row.parsed("role")?);
+    let (claimed, manual) = (row.parsed_or_null("claim_role")?, row.parsed_or_null("manual_role")?);
+    let manual = if claimed.is_some() { manual } else { Some(role) };
+    Ok(MembershipGrants { workspace, manual, claimed })
+}
+
+async fn find_grants(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    workspace: WorkspaceId,
+) -> Result<Option<MembershipGrants>, StoreError> {
+    let select = concat!("select ", grants_columns!(), " from memberships where account_id = $1 and workspace_id = $2");
+    tx.first(select, values![account, workspace]).await?.map(grants_from_row).transpose()
+}
+
+/// Inserts or replaces a membership. Does nothing without a role.
+pub(super) async fn store_grants(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    grants: MembershipGrants,
+) -> Result<(), StoreError> {
+    let Some(role) = grants.role() else { return Ok(()) };
+    let manual = grants.manual.filter(|_| grants.claimed.is_some());
     tx.run(
-        "insert into memberships (account_id, workspace_id, role) values ($1, $2, $3)
-         on conflict (account_id, workspace_id) do nothing",
-        values![account, invitation.workspace, invitation.role.as_str()],
+        "insert into memberships (account_id, workspace_id, role, claim_role, manual_role)
+         values ($1, $2, $3, $4, $5)
+         on conflict (account_id, workspace_id) do update
+           set role = excluded.role, claim_role = excluded.claim_role, manual_role = excluded.manual_role",
+        values![account, grants.workspace, role.as_str(), grants.claimed.map(Role::as_str), manual.map(Role::as_str)],
     )
     .await?;
-    Ok(true)
+    Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! All nodes share the counts of failed logins by account and address.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -12,7 +14,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
-    PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionStore, SessionSummary, StoreError, TokenHash,
+    PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
+    SessionSummary, StoreError, TokenHash,
 };
 
 use super::{
@@ -117,6 +120,34 @@ impl<D: Database> SessionStore for SqlStore<D> {
             .await
     }
 
+    async fn redeem_link_without_session(
+        &self,
+        token: TokenHash,
+        account: AccountId,
+        password: &PasswordHash,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let (PasswordHash(password), event) = (password.clone(), audit.clone());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let update = "update accounts set password_hash = $1 where id = $2 and disabled_at is null
+                                  returning id";
+                    let enabled = tx.first(update, values![password, account]).await?;
+                    let redeem = "delete from account_links where token_hash = $1 and account_id = $2
+                                     and expires_at > $3 returning account_id";
+                    let redeemed = tx.first(redeem, values![token, account, event.at]).await?;
+                    if enabled.is_none() || redeemed.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    end_access(tx, account).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError> {
         self.database.transact(move |tx| Box::pin(count_attempt(tx, attempt))).await
     }
@@ -135,16 +166,44 @@ impl<D: Database> SessionStore for SqlStore<D> {
                     let is_valid = tx
                         .first(
                             "update accounts set signed_in_at = $1
-                              where id = $2 and coalesce(password_hash, '') = $3 and disabled_at is null returning id",
+                              where id = $2 and coalesce(password_hash, '') = $3 and second_factor_salt is null
+                                and disabled_at is null returning id",
                             values![session.created_at, session.account, password],
                         )
                         .await?;
                     if is_valid.is_none() {
                         return Ok(TransactionEnd::Rollback(false));
                     }
-                    record_success(tx, attempt).await?;
+                    record_success(tx, &[attempt]).await?;
                     insert_session(tx, session).await?;
                     insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn begin_session_with_second_factor(
+        &self,
+        session: NewSession,
+        password: &PasswordHash,
+        used: SecondFactorUse,
+        attempts: [LoginAttempt; 2],
+        audit: &[AuditEvent],
+    ) -> Result<bool, StoreError> {
+        let (PasswordHash(password), events) = (password.clone(), audit.to_vec());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let update = "update accounts set signed_in_at = $1
+                                   where id = $2 and password_hash = $3 and disabled_at is null returning id";
+                    let is_valid = tx.first(update, values![session.created_at, session.account, password]).await?;
+                    if is_valid.is_none() || !use_second_factor(tx, used).await? {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    record_success(tx, &attempts).await?;
+                    insert_session(tx, session).await?;
+                    insert_audit_events(tx, &events).await?;
                     Ok(TransactionEnd::Commit(true))
                 })
             })
@@ -173,7 +232,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
                     )
                     .await?;
                     tx.run("delete from account_links where account_id = $1", values![account]).await?;
-                    record_success(tx, attempt).await?;
+                    record_success(tx, &[attempt]).await?;
                     insert_audit_event(tx, &event).await?;
                     Ok(TransactionEnd::Commit(true))
                 })
@@ -242,6 +301,16 @@ impl<D: Database> SessionStore for SqlStore<D> {
     ) -> Result<(), StoreError> {
         let update = "update sessions set seen_at = $1, expires_at = $2 where token_hash = $3 and seen_at < $1";
         self.write(update, values![seen_at, expires_at, token]).await.map(drop)
+    }
+
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        current: TokenHash,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let delete = "delete from sessions where account_id = $1 and token_hash <> $2 returning account_id";
+        self.write_audited(delete, values![account, current], audit).await
     }
 
     async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError> {
@@ -330,16 +399,41 @@ async fn count_attempt(
     Ok(TransactionEnd::Commit(None))
 }
 
-/// Records a successful login: resets the account, and takes back the attempt counted for the address.
-async fn record_success(tx: &mut dyn Tx, attempt: LoginAttempt) -> Result<(), StoreError> {
-    for (key, _) in sorted_keys(attempt) {
-        let change = if key == attempt.account {
-            "delete from login_throttle where key_hash = $1"
+/// Marks a code as used. `false`: it was used before, or the second factor has changed.
+pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) -> Result<bool, StoreError> {
+    let SecondFactorUse { account, salt, proof } = used;
+    let (update, value) = match proof {
+        SecondFactorProof::Totp { step } => (
+            "update accounts set second_factor_step = $1
+              where id = $2 and second_factor_salt = $3 and second_factor_step < $1 returning id",
+            step,
+        ),
+        SecondFactorProof::RecoveryCode { index } => (
+            "update accounts set recovery_codes_used = recovery_codes_used | $1
+              where id = $2 and second_factor_salt = $3 and (recovery_codes_used & $1) = 0 returning id",
+            1_i64 << index.min(62),
+        ),
+    };
+    Ok(tx.first(update, values![value, account, salt.0.as_slice()]).await?.is_some())
+}
+
+/// Records a successful login: resets its accounts, and takes back the attempts counted for its addresses.
+pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -> Result<(), StoreError> {
+    // Sorted, so that concurrent transactions lock the rows in the same order.
+    let mut taken_back: BTreeMap<LoginThrottleKey, i64> = BTreeMap::new();
+    for attempt in attempts {
+        *taken_back.entry(attempt.address).or_default() += 1;
+    }
+    taken_back.extend(attempts.iter().map(|attempt| (attempt.account, 0)));
+    for (key, count) in taken_back {
+        if count == 0 {
+            tx.run("delete from login_throttle where key_hash = $1", values![key.0]).await?;
         } else {
-            "update login_throttle set failed_attempts = failed_attempts - 1
-              where key_hash = $1 and failed_attempts > 0"
-        };
-        tx.run(change, values![key.0]).await?;
+            let update = "update login_throttle set failed_attempts =
+                            case when failed_attempts > $2 then failed_attempts - $2 else 0 end
+                           where key_hash = $1";
+            tx.run(update, values![key.0, count]).await?;
+        }
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ mod sample;
 mod sandbox;
 mod searches;
 mod sessions;
+mod sign_in;
 mod silent_sample;
 mod sms_parts;
 mod transfer;
@@ -103,6 +104,14 @@ contract! {
         concurrent_removals_keep_one_owner,
         emails_of_accounts_are_read,
         unused_accounts_and_invitations_expire;
+    sign_in:
+        identity_belongs_to_one_account,
+        first_link_removes_the_password_of_a_stranger,
+        roles_by_claim_and_by_hand_are_kept_apart,
+        code_of_a_second_factor_is_accepted_once,
+        second_factor_is_removed_by_code_or_administrator,
+        link_of_an_account_with_a_second_factor_begins_no_session,
+        other_sessions_end_together;
     sessions:
         session_is_valid_until_it_expires_or_ends,
         sessions_per_account_are_limited,

@@ -23,6 +23,86 @@ pub struct AccountRecord {
     /// `None` until a password is set.
     pub password: Option<PasswordHash>,
     pub is_disabled: bool,
+    /// Whether a claim, and nothing else, made the account an administrator.
+    pub admin_by_claim: bool,
+    pub identity: Option<LinkedIdentity>,
+    pub second_factor: Option<SecondFactor>,
+}
+
+/// An identity of an OpenID provider that signs in to an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedIdentity {
+    /// Keyed hash of issuer and subject.
+    pub hash: TokenHash,
+    pub issuer: String,
+}
+
+/// The TOTP secret and the recovery codes are derived from the salt by the hash key.
+#[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
+#[debug("SecondFactorSalt(…)")]
+pub struct SecondFactorSalt(pub [u8; 16]);
+
+/// The second factor of an account, and its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecondFactor {
+    pub salt: SecondFactorSalt,
+    /// The last time step whose code was accepted.
+    pub last_step: i64,
+    /// Bit set.
+    pub used_recovery_codes: i64,
+}
+
+/// A verified code of a second factor. The store accepts each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecondFactorProof {
+    Totp { step: i64 },
+    RecoveryCode { index: u32 },
+}
+
+/// The use of a second factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecondFactorUse {
+    pub account: AccountId,
+    /// The salt that the code was verified with.
+    pub salt: SecondFactorSalt,
+    pub proof: SecondFactorProof,
+}
+
+/// Access rights of an account, with their sources, and its identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountAccess {
+    pub account: Account,
+    pub is_disabled: bool,
+    pub admin_by_claim: bool,
+    pub identity: Option<LinkedIdentity>,
+    /// Sorted by workspace.
+    pub memberships: Vec<MembershipGrants>,
+}
+
+/// Roles in a workspace by source. The higher one applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MembershipGrants {
+    pub workspace: WorkspaceId,
+    /// By invitation, or by another user.
+    pub manual: Option<Role>,
+    /// By a claim of the last sign-in.
+    pub claimed: Option<Role>,
+}
+
+impl MembershipGrants {
+    /// `None`: not a member.
+    pub fn role(&self) -> Option<Role> {
+        self.manual.max(self.claimed)
+    }
+}
+
+/// A sign-in by OpenID Connect.
+#[derive(Clone, Debug)]
+pub struct IdentitySignIn {
+    /// As read before. `None`: the account is created.
+    pub before: Option<AccountAccess>,
+    pub after: AccountAccess,
+    pub session: NewSession,
 }
 
 /// A row of the list of accounts.
@@ -31,6 +111,9 @@ pub struct AccountSummary {
     pub account: Account,
     pub is_disabled: bool,
     pub has_password: bool,
+    /// Whether an identity of an OpenID provider is linked.
+    pub has_identity: bool,
+    pub has_second_factor: bool,
     /// Last sign-in.
     pub signed_in_at: Option<Timestamp>,
     pub workspaces: u64,
@@ -202,8 +285,9 @@ pub trait AccountStore: Send + Sync {
     /// Unknown accounts are omitted.
     async fn emails_of_accounts(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
 
-    /// Makes an account an administrator, and removes its password, sessions and links, because its address may be
-    /// unverified. `false`: it is an administrator or does not exist, and nothing was written.
+    /// Makes an account an administrator, and removes its password, second factor, sessions and links, because its
+    /// address may be unverified. `false`: it is an administrator not only by claim, or does not exist, and nothing was
+    /// written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// Removes the administrator role, and voids the account's invitations to workspaces that it does not own.
@@ -214,6 +298,52 @@ pub trait AccountStore: Send + Sync {
     -> Result<AccountChangeOutcome, StoreError>;
 
     async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError>;
+
+    async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError>;
+
+    /// The account that is linked to an identity, otherwise the one with the email address.
+    async fn find_access_by_identity(
+        &self,
+        identity: TokenHash,
+        email: Option<&Email>,
+    ) -> Result<Option<AccountAccess>, StoreError>;
+
+    /// Replaces identity and access rights, creates the account if needed, and begins a session. An account that was
+    /// not linked before loses its password, second factor, sessions and links, because their holder may be another
+    /// person. `false`: the account has changed or exists meanwhile, or the identity belongs to another account, and
+    /// nothing was written.
+    async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError>;
+
+    /// Replaces identity and access rights, and ends all sessions and links. `false`: the account has changed meanwhile,
+    /// and nothing was written.
+    async fn unlink_identity(
+        &self,
+        before: &AccountAccess,
+        after: &AccountAccess,
+        audit: &[AuditEvent],
+    ) -> Result<bool, StoreError>;
+
+    /// Adds a second factor to an account with a password and without a second factor. `step` is the time step of the
+    /// code that confirmed it. `false`: it has one already, or has no password, and nothing was written.
+    async fn enable_second_factor(
+        &self,
+        account: AccountId,
+        salt: SecondFactorSalt,
+        step: i64,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+
+    /// Removes a second factor with one of its codes, and undoes the count of the attempt. `false`: the code was used
+    /// already, or the second factor changed, and nothing was written.
+    async fn disable_second_factor(
+        &self,
+        used: SecondFactorUse,
+        attempt: LoginAttempt,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+
+    /// Removes a second factor without a code. `false`: there is none, and nothing was written.
+    async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 }
 
 /// Invitations to workspaces, and members.
@@ -308,19 +438,41 @@ pub trait SessionStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
+    /// Redeems a link of an account with a second factor: sets the password and ends all sessions and links, but begins
+    /// no session. `false`: the link is invalid, and nothing was written.
+    async fn redeem_link_without_session(
+        &self,
+        token: TokenHash,
+        account: AccountId,
+        password: &PasswordHash,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+
     /// Counts an attempt as failed before the password is verified, by the rules of
     /// [`login_throttle`](ringtrue_domain::login_throttle). Returns `Some` with the longest delay if the login is
     /// throttled; the attempt is then not counted.
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
     /// Begins a session after a successful login, and undoes the count of the attempt. `false`: the account was
-    /// disabled or its password changed meanwhile, and nothing was written.
+    /// disabled, its password changed, or it has a second factor, and nothing was written.
     async fn begin_session(
         &self,
         session: NewSession,
         password: &PasswordHash,
         attempt: LoginAttempt,
         audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+
+    /// Begins a session after a password and a second factor, and undoes the counts of both attempts. `false`: the
+    /// account was disabled, its password or second factor changed, or the code was used already, and nothing was
+    /// written.
+    async fn begin_session_with_second_factor(
+        &self,
+        session: NewSession,
+        password: &PasswordHash,
+        used: SecondFactorUse,
+        attempts: [LoginAttempt; 2],
+        audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
     /// Replaces a password, and ends all other sessions and links of the account. `false`: the password changed
@@ -348,6 +500,14 @@ pub trait SessionStore: Send + Sync {
         seen_at: Timestamp,
         expires_at: Timestamp,
     ) -> Result<(), StoreError>;
+
+    /// Ends all sessions of an account but one. `false`: there is no other, and nothing was written.
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        current: TokenHash,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
 
     /// `false`: the session does not exist, and nothing was written.
     async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError>;

@@ -23,9 +23,10 @@ mod verifications;
 use std::time::Duration;
 
 pub use accounts::{
-    AcceptOutcome, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, InviteOutcome, LinkPurpose,
-    LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome, MemberStore, NewOneTimeLink, NewSession,
-    OneTimeLink, PasswordChange, PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
+    AcceptOutcome, AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
+    InviteOutcome, LinkPurpose, LinkedIdentity, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome,
+    MemberStore, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange, PasswordHash, SecondFactor,
+    SecondFactorProof, SecondFactorSalt, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
     SessionSummary,
 };
 pub use activity::{

@@ -1,4 +1,5 @@
-//! Checks of what a server connects to: name servers, operators, number sources and the trace collector.
+//! Checks of what a server connects to: name servers, operators, number sources, the trace collector and the OpenID
+//! provider of the console.
 //!
 //! No SMPP bind is opened, since the SMSC would deliver messages to it, and no number is looked up at a provider that
 //! charges for it.
@@ -13,7 +14,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use http::{HeaderMap, Method};
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{LookupSource, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{Clock, Entropy, LookupSource, SystemClock, SystemEntropy};
 use ringtrue_operators::{
     camara::{CamaraConfig, Provider},
     client::{Client, ClientSettings},
@@ -29,7 +30,11 @@ use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
 use super::{Finding, failed, passed, skipped};
-use crate::config::{CamaraSection, Config, Connector, ConnectorSection, NumberSourceSection};
+use crate::{
+    config::{CamaraSection, Config, Connector, ConnectorSection, NumberSourceSection, OpenIdConnectSection},
+    connectors::ConnectorFactory,
+    console::openid_connect::OpenIdConnect,
+};
 
 const RESOLVER_CONFIGURATION: &str = "/etc/resolv.conf";
 const DNS_PORT: u16 = 53;
@@ -46,9 +51,28 @@ pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
     let connectors = config.connectors.iter().map(|section| check_connector(section).boxed());
     let sources = config.number_lookup.sources.iter().map(|source| check_source(source).boxed());
     let collector = config.telemetry.otlp_endpoint.iter().map(|url| check_collector(url).boxed());
-    let checks: Vec<BoxFuture<'_, Finding>> = connectors.chain(sources).chain(collector).collect();
+    let provider = config.openid_connect.iter().map(|section| check_openid_provider(config, section).boxed());
+    let checks: Vec<BoxFuture<'_, Finding>> = connectors.chain(sources).chain(collector).chain(provider).collect();
     findings.extend(join_all(checks).await);
     findings
+}
+
+async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) -> Finding {
+    const CHECK: &str = "OpenID provider";
+    const HINT: &str =
+        "Check `console.openid_connect`, and that this machine can reach the provider. Passwords still work.";
+    let dependencies: (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
+    // No redirect is sent, so any base URL serves.
+    let base_url = config.base_url.as_ref().map_or_else(|| "http://localhost".to_owned(), ToString::to_string);
+    let provider = ConnectorFactory::new(config, base_url.clone(), None, dependencies)
+        .and_then(|factory| OpenIdConnect::new(section.clone(), &base_url, &factory));
+    match provider {
+        Err(error) => failed(CHECK, format!("{error:#}"), HINT),
+        Ok(provider) => match provider.check().await {
+            Ok(()) => passed(CHECK, section.issuer.clone()),
+            Err(error) => failed(CHECK, format!("{}: {error}", section.issuer), HINT),
+        },
+    }
 }
 
 /// Asks the name servers for the host of the base URL. Any response will do: the name may be unknown inside.

@@ -25,6 +25,7 @@ use crate::config::{
 
 const SETTINGS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md"));
 const CONNECTOR_SETTINGS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connector-settings.md"));
+const CONSOLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/console.md"));
 const CONNECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
 fn keys() -> Vec<String> {
@@ -72,6 +73,7 @@ fn default_values() {
     assert_eq!(config.check_retention, Some(SignedDuration::from_hours(400 * 24)));
     assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.max_members, 500);
+    assert!(config.openid_connect.is_none());
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });
     assert_eq!(config.ingress, None);
     assert_eq!(config.header_enrichment, None);
@@ -179,6 +181,15 @@ fn connector_examples_are_valid() {
     assert_eq!(names.join(" "), shown);
     assert_eq!(config.networks.receivers().count(), 4);
     assert_eq!(config.number_lookup.sources.len(), 2);
+}
+
+#[test]
+fn console_example_is_valid() {
+    let (_folder, file) = with_secrets(&example(CONSOLE));
+    let section = load_valid(&file, []).openid_connect.unwrap();
+    assert_eq!((section.issuer.as_str(), section.client_id.as_str()), ("https://login.example.com", "ringtrue"));
+    assert!(section.client_secret.is_some() && !section.policy.create_accounts);
+    assert_eq!((section.policy.administrators.len(), section.policy.workspaces.len()), (1, 1));
 }
 
 #[test]

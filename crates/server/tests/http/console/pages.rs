@@ -62,7 +62,9 @@ fn console_routes_are_not_part_of_the_api() {
 async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
     for Route { method, path, .. } in console::routes().iter() {
-        let is_public = ["/console/sign-in", "/console/link", "/console/invitation"].contains(path)
+        let is_public = ["/console/sign-in", "/console/second-factor", "/console/link", "/console/invitation"]
+            .contains(path)
+            || path.starts_with("/console/openid-connect")
             || path.starts_with("/console/assets/");
         if is_public {
             continue;

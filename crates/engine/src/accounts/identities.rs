@@ -1,0 +1,344 @@
+//! Sign-in by OpenID Connect: accounts of identities, and access rights by claim.
+//!
+//! The first sign-in of an identity links it to the account with its email address, which the provider must have
+//! verified. From then on issuer and subject identify the account, whatever the address. Rights by claim are replaced at
+//! each sign-in; rights by invitation or by other users stay.
+
+use std::collections::BTreeMap;
+
+use ringtrue_domain::{
+    account::{Account, AccountId, Email, Role},
+    audit::{Action, Actor, AuditEvent},
+    tenancy::WorkspaceId,
+};
+
+use super::{AccountError, Accounts, Administrator, ClientInfo, SessionToken};
+use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
+
+/// Attempts of a change that is repeated if the account changes meanwhile.
+const MAX_ATTEMPTS: usize = 3;
+
+/// A verified identity. Masked: personal data.
+#[derive(Clone, derive_more::Debug)]
+#[debug("ExternalIdentity(…)")]
+pub struct ExternalIdentity {
+    pub issuer: String,
+    pub subject: String,
+    pub email: Option<Email>,
+    /// Whether the provider has verified that the address belongs to the subject.
+    pub is_email_verified: bool,
+    /// Values of the claim that grants access rights.
+    pub roles: Vec<String>,
+}
+
+/// What identities of the configured provider get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdentityPolicy {
+    /// Whether identities without an account and without an invitation get an account.
+    pub create_accounts: bool,
+    /// Values of the claim that make administrators.
+    pub administrators: Vec<String>,
+    pub workspaces: Vec<WorkspaceClaim>,
+}
+
+/// A value of the claim that makes a member of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceClaim {
+    pub value: String,
+    pub workspace: WorkspaceId,
+    pub role: Role,
+}
+
+/// Access rights by claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ClaimedAccess {
+    is_admin: bool,
+    roles: BTreeMap<WorkspaceId, Role>,
+}
+
+impl IdentityPolicy {
+    /// Whether any value of the claim grants access rights.
+    pub fn grants_access(&self) -> bool {
+        !self.administrators.is_empty() || !self.workspaces.is_empty()
+    }
+
+    fn claimed_access(&self, values: &[String]) -> ClaimedAccess {
+        let mut roles = BTreeMap::new();
+        for claim in self.workspaces.iter().filter(|claim| values.contains(&claim.value)) {
+            let role = roles.entry(claim.workspace).or_insert(claim.role);
+            *role = (*role).max(claim.role);
+        }
+        ClaimedAccess { is_admin: self.administrators.iter().any(|value| values.contains(value)), roles }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    #[error("the provider has not confirmed your email address")]
+    UnverifiedEmail,
+    #[error("you have no account; ask an administrator or an owner of your workspace to invite you")]
+    NoAccount,
+    #[error("the account with your email address is linked to another identity; an administrator can unlink it")]
+    OtherIdentity,
+    #[error("your account is disabled")]
+    Disabled,
+    #[error("your account was changed meanwhile; sign in again")]
+    Conflict,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Accounts {
+    /// Signs in to the account of an identity. A new account is created if the policy or an invitation to the identity's
+    /// address permits it.
+    pub async fn sign_in_with_identity(
+        &self,
+        identity: &ExternalIdentity,
+        policy: &IdentityPolicy,
+        invitation_token: Option<&str>,
+        client: &ClientInfo,
+    ) -> Result<SessionToken, IdentityError> {
+        let hash = TokenHash(self.context.keyed_hash(&[
+            b"identity",
+            identity.issuer.as_bytes(),
+            identity.subject.as_bytes(),
+        ])?);
+        let linked = LinkedIdentity { hash, issuer: identity.issuer.clone() };
+        let email = identity.email.as_ref().filter(|_| identity.is_email_verified);
+        let claimed = self.known_workspaces_only(policy.claimed_access(&identity.roles));
+        for _ in 0..MAX_ATTEMPTS {
+            let before = self.store.find_access_by_identity(hash, email).await?;
+            let current = match &before {
+                Some(found) if found.identity.as_ref().is_some_and(|other| other.hash != hash) => {
+                    return Err(IdentityError::OtherIdentity);
+                }
+                Some(found) if found.is_disabled => return Err(IdentityError::Disabled),
+                Some(found) => found.clone(),
+                None => {
+                    let email = email.ok_or(IdentityError::UnverifiedEmail)?;
+                    if !policy.create_accounts && !self.is_invited(invitation_token, email).await? {
+                        return Err(IdentityError::NoAccount);
+                    }
+                    self.new_account_access(email)
+                }
+            };
+            let account = current.account.id;
+            let after =
+                AccountAccess { identity: Some(linked.clone()), ..access_with_claims(current.clone(), &claimed) };
+            let new_event = |action| self.context.new_account_audit_event(Actor::Account(account), action, account);
+            let mut audit = vec![];
+            audit.extend(before.is_none().then(|| new_event(Action::AccountCreated)));
+            audit.extend(current.identity.is_none().then(|| new_event(Action::AccountIdentityLinked)));
+            audit.extend(self.access_events(&Actor::System, None, &current, &after));
+            audit.push(new_event(Action::AccountSignedIn));
+            let (token, session) = self.new_session(account, client)?;
+            if self.store.sign_in_with_identity(IdentitySignIn { before, after, session }, &audit).await? {
+                return Ok(token);
+            }
+        }
+        Err(IdentityError::Conflict)
+    }
+
+    /// Unlinks the identity of an account, withdraws its rights by claim, and ends its sessions and links. The next
+    /// sign-in by OpenID Connect with its address links it again.
+    pub async fn unlink_identity(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let before = self.store.find_access(account).await?.ok_or(AccountError::NotFound)?;
+            if before.identity.is_none() {
+                return Ok(());
+            }
+            let after =
+                AccountAccess { identity: None, ..access_with_claims(before.clone(), &ClaimedAccess::default()) };
+            let mut audit =
+                vec![administrator.new_audit_event(&self.context, Action::AccountIdentityUnlinked, account)];
+            let (actor, request_id) = administrator.actor_and_request_id();
+            audit.extend(self.access_events(&actor, request_id.as_deref(), &before, &after));
+            if self.store.unlink_identity(&before, &after, &audit).await? {
+                return Ok(());
+            }
+        }
+        Err(AccountError::Conflict)
+    }
+
+    fn new_account_access(&self, email: &Email) -> AccountAccess {
+        let now = self.context.now();
+        let id = AccountId(self.context.new_uuid(now));
+        AccountAccess {
+            account: Account { id, email: email.clone(), is_admin: false, created_at: now },
+            is_disabled: false,
+            admin_by_claim: false,
+            identity: None,
+            memberships: vec![],
+        }
+    }
+
+    async fn is_invited(&self, token: Option<&str>, email: &Email) -> Result<bool, IdentityError> {
+        let Some(token) = token else { return Ok(false) };
+        match self.find_invitation(token).await {
+            Ok(pending) => Ok(pending.invitation.email == *email),
+            Err(super::InvitationError::Store(error)) => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The configuration may name workspaces that do not exist.
+    fn known_workspaces_only(&self, mut claimed: ClaimedAccess) -> ClaimedAccess {
+        claimed.roles.retain(|workspace, _| {
+            let is_known = self.context.control_plane.workspace(*workspace).is_some();
+            if !is_known {
+                tracing::warn!(%workspace, "`console.openid_connect.workspaces` names an unknown workspace");
+            }
+            is_known
+        });
+        claimed
+    }
+
+    fn access_events(
+        &self,
+        actor: &Actor,
+        request_id: Option<&str>,
+        before: &AccountAccess,
+        after: &AccountAccess,
+    ) -> Vec<AuditEvent> {
+        let account = after.account.id;
+        let new_event = |action, workspace| AuditEvent {
+            request_id: request_id.map(str::to_owned),
+            ..self.context.new_audit_event(actor.clone(), action, workspace, account.to_string())
+        };
+        let admin_change = match (before.account.is_admin, after.account.is_admin) {
+            (false, true) => Some(Action::AccountMadeAdmin),
+            (true, false) => Some(Action::AccountAdminRemoved),
+            _ => None,
+        };
+        let membership_changes = role_changes(before, after).into_iter().map(|(workspace, action)| {
+            let changes = if action == Action::MembershipChanged { vec!["role".to_owned()] } else { vec![] };
+            AuditEvent { changes, ..new_event(action, Some(workspace)) }
+        });
+        admin_change.map(|action| new_event(action, None)).into_iter().chain(membership_changes).collect()
+    }
+}
+
+/// Replaces the rights by claim, and keeps the others.
+fn access_with_claims(before: AccountAccess, claimed: &ClaimedAccess) -> AccountAccess {
+    let is_manual_admin = before.account.is_admin && !before.admin_by_claim;
+    let mut grants: BTreeMap<WorkspaceId, MembershipGrants> = before
+        .memberships
+        .iter()
+        .map(|grants| (grants.workspace, MembershipGrants { claimed: None, ..*grants }))
+        .collect();
+    for (workspace, role) in &claimed.roles {
+        let none = MembershipGrants { workspace: *workspace, manual: None, claimed: None };
+        grants.entry(*workspace).or_insert(none).claimed = Some(*role);
+    }
+    AccountAccess {
+        account: Account { is_admin: is_manual_admin || claimed.is_admin, ..before.account },
+        admin_by_claim: !is_manual_admin && claimed.is_admin,
+        memberships: grants.into_values().filter(|grants| grants.role().is_some()).collect(),
+        ..before
+    }
+}
+
+fn role_changes(before: &AccountAccess, after: &AccountAccess) -> Vec<(WorkspaceId, Action)> {
+    let roles = |access: &AccountAccess| -> BTreeMap<WorkspaceId, Role> {
+        access.memberships.iter().filter_map(|grants| Some((grants.workspace, grants.role()?))).collect()
+    };
+    let (old, new) = (roles(before), roles(after));
+    let granted = new.iter().filter_map(|(workspace, role)| match old.get(workspace) {
+        None => Some((*workspace, Action::MembershipGranted)),
+        Some(known) if known != role => Some((*workspace, Action::MembershipChanged)),
+        Some(_) => None,
+    });
+    let withdrawn = old.keys().filter(|workspace| !new.contains_key(*workspace));
+    granted.chain(withdrawn.map(|workspace| (*workspace, Action::MembershipWithdrawn))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn workspace(number: u128) -> WorkspaceId {
+        WorkspaceId(Uuid::from_u128(number))
+    }
+
+    fn grants(number: u128, manual: Option<Role>, claimed: Option<Role>) -> MembershipGrants {
+        MembershipGrants { workspace: workspace(number), manual, claimed }
+    }
+
+    fn access(is_admin: bool, admin_by_claim: bool, memberships: Vec<MembershipGrants>) -> AccountAccess {
+        let account = Account {
+            id: AccountId(Uuid::from_u128(9)),
+            email: "jane@example.com".parse().unwrap(),
+            is_admin,
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        AccountAccess { account, is_disabled: false, admin_by_claim, identity: None, memberships }
+    }
+
+    #[test]
+    fn highest_role_of_all_matching_values_applies() {
+        let claim =
+            |value: &str, number, role| WorkspaceClaim { value: value.into(), workspace: workspace(number), role };
+        let policy = IdentityPolicy {
+            create_accounts: false,
+            administrators: vec!["admins".into()],
+            workspaces: vec![
+                claim("team", 1, Role::Viewer),
+                claim("leads", 1, Role::Owner),
+                claim("team", 2, Role::Developer),
+                claim("other", 3, Role::Owner),
+            ],
+        };
+        let access = policy.claimed_access(&["team".into(), "leads".into(), "unknown".into()]);
+        let roles = BTreeMap::from([(workspace(1), Role::Owner), (workspace(2), Role::Developer)]);
+        assert_eq!(access, ClaimedAccess { is_admin: false, roles });
+        assert!(policy.claimed_access(&["admins".into()]).is_admin);
+        assert_eq!(policy.claimed_access(&[]), ClaimedAccess::default());
+    }
+
+    #[test]
+    fn claims_neither_remove_nor_replace_manual_rights() {
+        let before = access(
+            false,
+            false,
+            vec![
+                grants(1, Some(Role::Viewer), None),
+                grants(2, None, Some(Role::Owner)),
+                grants(3, Some(Role::Developer), Some(Role::Owner)),
+            ],
+        );
+        let roles = BTreeMap::from([(workspace(1), Role::Owner), (workspace(4), Role::Viewer)]);
+        let after = access_with_claims(before.clone(), &ClaimedAccess { is_admin: true, roles });
+        assert_eq!(
+            after.memberships,
+            [
+                grants(1, Some(Role::Viewer), Some(Role::Owner)),
+                grants(3, Some(Role::Developer), None),
+                grants(4, None, Some(Role::Viewer)),
+            ]
+        );
+        assert!(after.account.is_admin && after.admin_by_claim);
+        assert_eq!(
+            role_changes(&before, &after),
+            [
+                (workspace(1), Action::MembershipChanged),
+                (workspace(3), Action::MembershipChanged),
+                (workspace(4), Action::MembershipGranted),
+                (workspace(2), Action::MembershipWithdrawn),
+            ]
+        );
+        let without = access_with_claims(after, &ClaimedAccess::default());
+        assert_eq!(without.memberships, [grants(1, Some(Role::Viewer), None), grants(3, Some(Role::Developer), None)]);
+        assert!(!without.account.is_admin && !without.admin_by_claim);
+    }
+
+    #[test]
+    fn manual_administrator_stays_one_without_the_claim() {
+        let before = access(true, false, vec![]);
+        let with = access_with_claims(before, &ClaimedAccess { is_admin: true, roles: BTreeMap::new() });
+        assert!(with.account.is_admin && !with.admin_by_claim);
+        assert!(access_with_claims(with, &ClaimedAccess::default()).account.is_admin);
+    }
+}

@@ -1,0 +1,293 @@
+//! Second factor of password sign-ins: codes of an authenticator app (TOTP), and recovery codes.
+//!
+//! The store has a random salt only. The secret and the recovery codes are derived from it by the hash key, so a copy of
+//! the database reveals neither, and a rotation of seal keys does not end them. A code is accepted once.
+
+use std::net::IpAddr;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    account::AccountId,
+    audit::{Action, Actor},
+};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::{AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, SessionToken, SignInError, totp};
+use crate::{
+    ports::{
+        AccountRecord, LoginAttempt, LoginThrottleKey, PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt,
+        SecondFactorUse, StoreError,
+    },
+    rate_limit::ip_bucket,
+};
+
+/// Time to enter the code after the password.
+pub const SECOND_FACTOR_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+const RECOVERY_CODES: u32 = 10;
+/// In base32: 50 bits.
+const RECOVERY_CODE_CHARS: usize = 10;
+const PENDING_SIGN_IN: &str = "second-factor-sign-in";
+
+/// Result of a correct password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignInStep {
+    SignedIn(SessionToken),
+    /// The account has a second factor.
+    SecondFactor(PendingSignIn),
+}
+
+/// A sign-in after the password, sealed for the browser's cookie.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("PendingSignIn(…)")]
+pub struct PendingSignIn(String);
+
+impl PendingSignIn {
+    /// Exposes the token, to be sent to its browser only.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A second factor that is not enabled yet.
+#[derive(Clone, derive_more::Debug)]
+#[debug("SecondFactorSetup(…)")]
+pub struct SecondFactorSetup {
+    /// Identifies the secret in the form that enables it.
+    pub salt: String,
+    /// In base32, for the authenticator app.
+    pub secret: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SecondFactorError {
+    #[error("this code is wrong, has expired or was used before")]
+    WrongCode,
+    #[error("too many failed attempts; try again in {seconds} s")]
+    Throttled { seconds: u32 },
+    #[error("the second factor of this account has changed meanwhile; reload the page")]
+    Changed,
+    #[error("it took too long to enter the code; sign in again")]
+    Expired,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<SignInError> for SecondFactorError {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::WrongCredentials | SignInError::Busy => SecondFactorError::WrongCode,
+            SignInError::Throttled { seconds } => SecondFactorError::Throttled { seconds },
+            SignInError::Store(error) => SecondFactorError::Store(error),
+        }
+    }
+}
+
+impl Accounts {
+    /// Generates a second factor for the user. Nothing is stored.
+    pub fn generate_second_factor(&self, user: &ConsoleUser) -> Result<SecondFactorSetup, StoreError> {
+        self.second_factor_setup(user.account.id, SecondFactorSalt(self.context.entropy.bytes()))
+    }
+
+    /// The second factor of an earlier [`generate_second_factor`](Self::generate_second_factor). `None`: not a salt.
+    pub fn find_second_factor_setup(
+        &self,
+        user: &ConsoleUser,
+        salt: &str,
+    ) -> Result<Option<SecondFactorSetup>, StoreError> {
+        parse_salt(salt).map(|salt| self.second_factor_setup(user.account.id, salt)).transpose()
+    }
+
+    /// Enables a second factor, confirmed by its first code. Returns the recovery codes.
+    pub async fn enable_second_factor(
+        &self,
+        user: &ConsoleUser,
+        salt: &str,
+        code: &str,
+    ) -> Result<Vec<String>, SecondFactorError> {
+        let account = user.account.id;
+        let salt = parse_salt(salt).ok_or(SecondFactorError::Changed)?;
+        let secret = self.totp_secret(account, salt)?;
+        let step = totp::find_step(&*secret, &normalize_code(code), self.context.now());
+        let step = step.ok_or(SecondFactorError::WrongCode)?;
+        let action = Action::AccountSecondFactorEnabled;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), action, account);
+        if !self.store.enable_second_factor(account, salt, step, &audit).await? {
+            return Err(SecondFactorError::Changed);
+        }
+        let with_hyphen =
+            |code: String| format!("{}-{}", &code[..RECOVERY_CODE_CHARS / 2], &code[RECOVERY_CODE_CHARS / 2..]);
+        Ok(self.recovery_codes(account, salt)?.into_iter().map(with_hyphen).collect())
+    }
+
+    /// Disables the user's second factor. Requires one of its codes, or a recovery code.
+    pub async fn disable_second_factor(
+        &self,
+        user: &ConsoleUser,
+        code: &str,
+        address: IpAddr,
+    ) -> Result<(), SecondFactorError> {
+        let account = user.account.id;
+        let record = self.store.find_account(account).await?;
+        let factor = record.and_then(|record| record.second_factor).ok_or(SecondFactorError::Changed)?;
+        let attempt = self.count_second_factor_attempt(account, address).await?;
+        let used = self.verify_code(account, factor, code)?.ok_or(SecondFactorError::WrongCode)?;
+        let action = Action::AccountSecondFactorDisabled;
+        let audit = self.context.new_account_audit_event(Actor::Account(account), action, account);
+        let is_disabled = self.store.disable_second_factor(used, attempt, &audit).await?;
+        if is_disabled { Ok(()) } else { Err(SecondFactorError::WrongCode) }
+    }
+
+    /// Removes the second factor of an account whose user has lost it.
+    pub async fn remove_second_factor(
+        &self,
+        administrator: &Administrator,
+        account: AccountId,
+    ) -> Result<(), AccountError> {
+        let audit = administrator.new_audit_event(&self.context, Action::AccountSecondFactorDisabled, account);
+        self.store.remove_second_factor(account, &audit).await?;
+        Ok(())
+    }
+
+    /// Completes a sign-in with a code of the second factor, or a recovery code.
+    pub async fn complete_sign_in(
+        &self,
+        pending: &str,
+        code: &str,
+        client: &ClientInfo,
+    ) -> Result<SessionToken, SecondFactorError> {
+        let found = self.find_pending_sign_in(pending).await?;
+        let (record, password, factor) = found.ok_or(SecondFactorError::Expired)?;
+        let account = record.account.id;
+        let attempt = self.count_second_factor_attempt(account, client.address).await?;
+        let used = self.verify_code(account, factor, code)?.ok_or(SecondFactorError::WrongCode)?;
+        let new_event = |action| self.context.new_account_audit_event(Actor::Account(account), action, account);
+        let mut audit = vec![new_event(Action::AccountSignedIn)];
+        if matches!(used.proof, SecondFactorProof::RecoveryCode { .. }) {
+            audit.insert(0, new_event(Action::AccountRecoveryCodeUsed));
+        }
+        let (token, session) = self.new_session(account, client)?;
+        let attempts = [self.new_login_attempt(record.account.email.as_str(), client.address)?, attempt];
+        let is_begun =
+            self.sessions.begin_session_with_second_factor(session, &password, used, attempts, &audit).await?;
+        if is_begun { Ok(token) } else { Err(SecondFactorError::WrongCode) }
+    }
+
+    /// Whether a sign-in still waits for the second factor.
+    pub async fn is_sign_in_pending(&self, pending: &str) -> Result<bool, StoreError> {
+        Ok(self.find_pending_sign_in(pending).await?.is_some())
+    }
+
+    /// A sign-in that waits for the second factor. It ends when the password changes.
+    pub(super) fn new_pending_sign_in(
+        &self,
+        account: AccountId,
+        password: &PasswordHash,
+    ) -> Result<PendingSignIn, StoreError> {
+        let plain = [&account.0.as_bytes()[..], &self.hash_pending_password(password)?].concat();
+        self.seal_for_browser(PENDING_SIGN_IN, &plain, SECOND_FACTOR_TIMEOUT).map(PendingSignIn)
+    }
+
+    async fn find_pending_sign_in(
+        &self,
+        pending: &str,
+    ) -> Result<Option<(AccountRecord, PasswordHash, SecondFactor)>, StoreError> {
+        let plain = self.unseal_from_browser(PENDING_SIGN_IN, pending);
+        let parts = plain.as_deref().and_then(|plain| plain.split_first_chunk::<16>());
+        let Some((account, password_hash)) = parts else { return Ok(None) };
+        let Some(record) = self.store.find_account(AccountId(Uuid::from_bytes(*account))).await? else {
+            return Ok(None);
+        };
+        let (Some(password), Some(factor), false) = (record.password.clone(), record.second_factor, record.is_disabled)
+        else {
+            return Ok(None);
+        };
+        let is_same = verify_slices_are_equal(&self.hash_pending_password(&password)?, password_hash).is_ok();
+        Ok(is_same.then_some((record, password, factor)))
+    }
+
+    fn hash_pending_password(&self, PasswordHash(hash): &PasswordHash) -> Result<[u8; 32], StoreError> {
+        self.context.keyed_hash(&[b"pending-password", hash.as_bytes()])
+    }
+
+    /// Throttled by account alone: knowing the password, an attacker could guess from many addresses.
+    async fn count_second_factor_attempt(
+        &self,
+        account: AccountId,
+        address: IpAddr,
+    ) -> Result<LoginAttempt, SignInError> {
+        let address = ip_bucket(address).to_string();
+        let hash = |parts: &[&[u8]]| self.context.keyed_hash(parts).map(LoginThrottleKey);
+        let attempt = LoginAttempt {
+            account: hash(&[b"guess-second-factor", account.0.as_bytes()])?,
+            address: hash(&[b"guess-address", address.as_bytes()])?,
+            at: self.context.now(),
+        };
+        self.count_attempt(attempt).await
+    }
+
+    /// `None`: wrong or used before.
+    fn verify_code(
+        &self,
+        account: AccountId,
+        factor: SecondFactor,
+        code: &str,
+    ) -> Result<Option<SecondFactorUse>, StoreError> {
+        let SecondFactor { salt, last_step, used_recovery_codes } = factor;
+        let code = normalize_code(code);
+        let secret = self.totp_secret(account, salt)?;
+        let step = totp::find_step(&*secret, &code, self.context.now()).filter(|step| *step > last_step);
+        let proof = match step {
+            Some(step) => Some(SecondFactorProof::Totp { step }),
+            None => {
+                let codes = (0..).zip(self.recovery_codes(account, salt)?);
+                let mut unused = codes.filter(|(index, _)| used_recovery_codes & (1 << index) == 0);
+                let is_match = |known: &str| verify_slices_are_equal(known.as_bytes(), code.as_bytes()).is_ok();
+                unused.find(|(_, known)| is_match(known)).map(|(index, _)| SecondFactorProof::RecoveryCode { index })
+            }
+        };
+        Ok(proof.map(|proof| SecondFactorUse { account, salt, proof }))
+    }
+
+    fn second_factor_setup(&self, account: AccountId, salt: SecondFactorSalt) -> Result<SecondFactorSetup, StoreError> {
+        let secret = totp::base32(&*self.totp_secret(account, salt)?);
+        Ok(SecondFactorSetup { salt: BASE64_URL_SAFE_NO_PAD.encode(salt.0), secret })
+    }
+
+    fn totp_secret(
+        &self,
+        account: AccountId,
+        salt: SecondFactorSalt,
+    ) -> Result<Zeroizing<[u8; totp::SECRET_BYTES]>, StoreError> {
+        let hash = Zeroizing::new(self.context.keyed_hash(&[b"totp-secret", account.0.as_bytes(), &salt.0])?);
+        let mut secret = Zeroizing::new([0; totp::SECRET_BYTES]);
+        secret.copy_from_slice(&hash[..totp::SECRET_BYTES]);
+        Ok(secret)
+    }
+
+    /// Without hyphens.
+    fn recovery_codes(&self, account: AccountId, salt: SecondFactorSalt) -> Result<Vec<String>, StoreError> {
+        let code = |index: u32| {
+            let parts: [&[u8]; 4] = [b"recovery-code", account.0.as_bytes(), &salt.0, &index.to_be_bytes()];
+            let mut code = totp::base32(&self.context.keyed_hash(&parts)?);
+            code.truncate(RECOVERY_CODE_CHARS);
+            Ok(code)
+        };
+        (0..RECOVERY_CODES).map(code).collect()
+    }
+}
+
+pub(super) fn count_unused_recovery_codes(factor: &SecondFactor) -> u32 {
+    RECOVERY_CODES.saturating_sub(factor.used_recovery_codes.count_ones())
+}
+
+fn parse_salt(text: &str) -> Option<SecondFactorSalt> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(SecondFactorSalt)
+}
+
+/// Removes the spaces and hyphens that group codes.
+fn normalize_code(code: &str) -> String {
+    code.chars().filter(|symbol| !symbol.is_whitespace() && *symbol != '-').collect::<String>().to_ascii_uppercase()
+}

@@ -1,0 +1,101 @@
+//! Sign-in to the console by OpenID Connect.
+
+use std::path::PathBuf;
+
+use ringtrue_domain::account::Role;
+use ringtrue_engine::accounts::{IdentityPolicy, WorkspaceClaim};
+use ringtrue_operators::openid_connect::ClientSecret;
+use serde::Deserialize;
+use url::Url;
+
+use super::{
+    ConfigError,
+    document::{SecretFormat, Section},
+    format::{Format, boolean, display_name, list, optional, path, plain_url, string, token, value},
+};
+
+#[derive(Clone, Debug)]
+pub struct OpenIdConnectSection {
+    /// As the provider spells it.
+    pub issuer: String,
+    pub client_id: String,
+    /// `None`: a public client.
+    pub client_secret: Option<ClientSecret>,
+    pub scopes: Vec<String>,
+    pub provider_name: String,
+    pub ca_file: Option<PathBuf>,
+    pub roles_claim: String,
+    pub policy: IdentityPolicy,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceItem {
+    value: String,
+    workspace: String,
+    role: String,
+}
+
+/// `None`: no issuer is set.
+pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>, ConfigError> {
+    let secret: SecretFormat<ClientSecret> = ("a secret", |text| (!text.is_empty()).then(|| text.into()));
+    // Read even if sign-in is off, so that errors are reported.
+    let policy = IdentityPolicy {
+        create_accounts: section.get("create_accounts", boolean())?,
+        administrators: section.get("administrators", list(display_name()))?,
+        workspaces: read_workspaces(section)?,
+    };
+    let client_secret = section.get_opt_secret("client_secret", &secret)?;
+    let (scopes, provider_name) =
+        (section.get("scopes", list(token()))?, section.get("provider_name", display_name())?);
+    let (ca_file, roles_claim) = (section.get("ca_file", optional(path()))?, section.get("roles_claim", identifier())?);
+    let client_id = section.get("client_id", optional(identifier()))?;
+    if section.get("issuer", optional(issuer()))?.is_none() {
+        return Ok(None);
+    }
+    let missing_id = || section.invalid("client_id", "nothing", "the client id, because `issuer` is set");
+    Ok(Some(OpenIdConnectSection {
+        // Providers compare the text, so it is not the parsed URL, which may have a slash more.
+        issuer: section.get("issuer", token())?,
+        client_id: client_id.ok_or_else(missing_id)?,
+        client_secret,
+        scopes,
+        provider_name,
+        ca_file,
+        roles_claim,
+        policy,
+    }))
+}
+
+fn identifier() -> Format<String> {
+    string("1 to 300 characters without whitespace and control characters", |text| {
+        let is_allowed = |symbol: char| !symbol.is_whitespace() && !symbol.is_control();
+        (1..=300).contains(&text.len()) && text.chars().all(is_allowed)
+    })
+}
+
+/// Without TLS, anybody on the path could sign in as anybody.
+fn issuer() -> Format<Url> {
+    plain_url("the https:// URL of an issuer, or an http:// URL of a loopback address", |url| match url.scheme() {
+        "https" => url.has_host(),
+        "http" => match url.host() {
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost",
+            None => false,
+        },
+        _ => false,
+    })
+}
+
+fn read_workspaces(section: &Section<'_>) -> Result<Vec<WorkspaceClaim>, ConfigError> {
+    const ALLOWED: &str = "a list, each item { value = \"...\", workspace = \"ID\", role = \"viewer\" }, with a \
+                           workspace id and the role \"viewer\", \"developer\" or \"owner\"";
+    let items: Vec<WorkspaceItem> = section.get("workspaces", value(ALLOWED))?;
+    let claim = |item: WorkspaceItem| {
+        let role = item.role.parse::<Role>().ok()?;
+        Some(WorkspaceClaim { value: item.value, workspace: item.workspace.parse().ok()?, role })
+    };
+    let claims: Option<Vec<_>> = items.into_iter().map(claim).collect();
+    claims.ok_or_else(|| section.invalid("workspaces", section.shown("workspaces"), ALLOWED))
+}

@@ -1,0 +1,227 @@
+//! Second factors of password sign-ins.
+
+use aws_lc_rs::hmac;
+use jiff::SignedDuration;
+use ringtrue_domain::account::Role;
+use ringtrue_engine::{accounts::Administrator, ports::Clock};
+
+use super::{
+    browser::{Browser, PASSWORD, location},
+    pages::assert_well_formed,
+};
+use crate::{client::HttpResponse, on_both_stores, world::World};
+
+on_both_stores!(
+    sign_in_asks_for_a_code,
+    recovery_codes_sign_in_once,
+    wrong_codes_are_throttled_across_addresses,
+    set_password_link_does_not_replace_the_second_factor,
+    administrators_remove_second_factors,
+);
+
+const EMAIL: &str = "jane@example.com";
+const SETUP: &str = "/console/account/second-factor";
+const CODE_PAGE: &str = "/console/second-factor";
+
+struct SecondFactor {
+    secret: Vec<u8>,
+    recovery_codes: Vec<String>,
+}
+
+impl SecondFactor {
+    /// The code of the current time step plus `offset`, by RFC 4226.
+    fn code(&self, world: &World, offset: i64) -> String {
+        let step = world.clock.now().as_second() / 30 + offset;
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.secret);
+        let tag = hmac::sign(&key, &step.to_be_bytes());
+        let offset = usize::from(tag.as_ref()[19] & 15);
+        let word = u32::from_be_bytes(tag.as_ref()[offset..offset + 4].try_into().unwrap());
+        format!("{:06}", (word & 0x7fff_ffff) % 1_000_000)
+    }
+}
+
+fn decode_base32(text: &str) -> Vec<u8> {
+    let bits: String = text
+        .bytes()
+        .map(|symbol| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|known| *known == symbol).unwrap())
+        .map(|value| format!("{value:05b}"))
+        .collect();
+    bits.as_bytes().chunks_exact(8).map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 2).unwrap()).collect()
+}
+
+fn text_between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
+    text.split_once(before).unwrap_or_else(|| panic!("no {before}: {text}")).1.split_once(after).unwrap().0
+}
+
+async fn member(world: &World) -> Browser {
+    Browser::member_with_email(world, &world.acme, EMAIL, Role::Developer).await
+}
+
+/// Sets up a second factor on the account page.
+async fn set_up(world: &World, browser: &mut Browser) -> SecondFactor {
+    let page = browser.get(SETUP).await.assert(200);
+    assert_well_formed(SETUP, &page);
+    let text = page.text();
+    assert!(text.contains("<svg class=\"qr\""), "{text}");
+    let secret = text_between(&text, "aria-label=\"Secret\"><code>", "<");
+    let salt = text_between(&text, "name=\"salt\" value=\"", "\"");
+    let mut factor = SecondFactor { secret: decode_base32(secret), recovery_codes: vec![] };
+    assert_eq!(factor.secret.len(), 20);
+    let wrong = browser.submit(SETUP, SETUP, &[("salt", salt), ("code", "x")]).await.assert(400);
+    assert_well_formed(SETUP, &wrong);
+    assert!(wrong.text().contains(secret), "the secret stays the same");
+    let code = factor.code(world, 0);
+    let enabled = browser.submit(SETUP, SETUP, &[("salt", salt), ("code", &code)]).await.assert(200);
+    assert_well_formed(SETUP, &enabled);
+    let text = enabled.text();
+    factor.recovery_codes = text.split("<li><code>").skip(1).map(|rest| rest[..11].to_owned()).collect();
+    assert_eq!(factor.recovery_codes.len(), 10);
+    factor
+}
+
+async fn enter_password(world: &World) -> (Browser, HttpResponse) {
+    let mut browser = Browser::new(world);
+    let fields = [("email", EMAIL), ("password", PASSWORD), ("next", "/console/account")];
+    let response = browser.submit("/console/sign-in", "/console/sign-in", &fields).await;
+    (browser, response)
+}
+
+async fn enter_code(browser: &mut Browser, code: &str) -> HttpResponse {
+    browser.submit(CODE_PAGE, CODE_PAGE, &[("code", code), ("next", "/console/account")]).await
+}
+
+async fn sign_in_asks_for_a_code(world: World) {
+    let mut here = member(&world).await;
+    let account = here.get("/console/account").await.assert(200).text();
+    assert!(account.contains(&format!("href=\"{SETUP}\"")), "{account}");
+    let factor = set_up(&world, &mut here).await;
+    let page = here.get("/console/account").await.assert(200);
+    assert_well_formed("/console/account", &page);
+    assert!(page.text().contains("Unused recovery codes: 10"), "{}", page.text());
+    assert_eq!(location(&here.get(SETUP).await), "/console/account");
+
+    let (mut there, response) = enter_password(&world).await;
+    assert_eq!(location(&response), "/console/second-factor?next=%2Fconsole%2Faccount");
+    assert!(!there.cookies.contains_key("ringtrue-session"));
+    assert_eq!(location(&there.get("/console/account").await).split('?').next(), Some("/console/sign-in"));
+    assert_well_formed(CODE_PAGE, &there.get(CODE_PAGE).await.assert(200));
+    let used = factor.code(&world, 0);
+    let repeated = enter_code(&mut there, &used).await.assert(401);
+    assert_well_formed(CODE_PAGE, &repeated);
+    assert!(repeated.text().contains("wrong, has expired or was used before"), "the setup used the code");
+    world.advance(SignedDuration::from_secs(30));
+    let code = factor.code(&world, 0);
+    assert_eq!(
+        location(&enter_code(&mut there, &format!(" {} {} ", &code[..3], &code[3..])).await),
+        "/console/account"
+    );
+    there.get("/console/account").await.assert(200);
+    assert!(!there.cookies.contains_key("ringtrue-second-factor"));
+
+    // Another browser cannot use the code again, nor an older one.
+    let (mut third, _) = enter_password(&world).await;
+    for code in [&code, &factor.code(&world, -1)] {
+        enter_code(&mut third, code).await.assert(401);
+    }
+    // The password counts for ten minutes.
+    world.advance(SignedDuration::from_mins(10));
+    assert_eq!(location(&third.get(CODE_PAGE).await), "/console/sign-in");
+    let (mut third, _) = enter_password(&world).await;
+    let token = third.form_token(CODE_PAGE).await;
+    world.advance(SignedDuration::from_mins(10));
+    third.post(CODE_PAGE, &token, &[("code", &factor.code(&world, 0))]).await.assert(400);
+
+    // Turning it off requires a code.
+    let disable = "/console/account/second-factor/disable";
+    let refused = here.submit("/console/account", disable, &[("code", "000000")]).await.assert(400);
+    assert_well_formed("/console/account", &refused);
+    // The third failure within an hour delays the next attempt.
+    world.advance(SignedDuration::from_secs(1));
+    let code = factor.code(&world, 0);
+    let disabled = here.submit("/console/account", disable, &[("code", &code)]).await;
+    assert!(here.get(location(&disabled)).await.assert(200).text().contains("Second factor turned off"));
+    let (_, response) = enter_password(&world).await;
+    assert_eq!(location(&response), "/console/account");
+    assert_eq!(
+        location(&here.submit("/console/account", "/console/account/end-other-sessions", &[]).await),
+        "/console/account?ended"
+    );
+    there.get("/console/account").await.assert(303);
+    here.get("/console/account?ended").await.assert(200);
+}
+
+async fn recovery_codes_sign_in_once(world: World) {
+    let mut here = member(&world).await;
+    let factor = set_up(&world, &mut here).await;
+    for (code, status) in [
+        (factor.recovery_codes[3].clone(), 303),
+        (factor.recovery_codes[3].clone(), 401),
+        (factor.recovery_codes[9].to_lowercase().replace('-', ""), 303),
+    ] {
+        let (mut browser, _) = enter_password(&world).await;
+        assert_eq!(enter_code(&mut browser, &code).await.status, status, "{code}");
+    }
+    assert!(here.get("/console/account").await.text().contains("Unused recovery codes: 8"));
+    let mut admin = Browser::admin(&world).await;
+    for (action, count) in [("account.recovery_code_used", 2), ("account.second_factor_enabled", 1)] {
+        let log = admin.get(&format!("/console/deployment/audit?action={action}")).await.assert(200).text();
+        assert_eq!(log.split("<tbody>").nth(1).unwrap().matches(action).count(), count, "{log}");
+    }
+}
+
+async fn wrong_codes_are_throttled_across_addresses(world: World) {
+    let mut here = member(&world).await;
+    let factor = set_up(&world, &mut here).await;
+    world.advance(SignedDuration::from_secs(30));
+    let (mut browser, _) = enter_password(&world).await;
+    for _ in 0..3 {
+        enter_code(&mut browser, "000000").await.assert(401);
+    }
+    let throttled = enter_code(&mut browser, &factor.code(&world, 0)).await.assert(429);
+    assert_eq!(throttled.header("retry-after"), Some("1"));
+    world.advance(SignedDuration::from_secs(1));
+    enter_code(&mut browser, &factor.code(&world, 0)).await.assert(303);
+    // A success resets the count.
+    let (mut browser, _) = enter_password(&world).await;
+    for _ in 0..3 {
+        enter_code(&mut browser, "000000").await.assert(401);
+    }
+}
+
+async fn set_password_link_does_not_replace_the_second_factor(world: World) {
+    let mut here = member(&world).await;
+    let factor = set_up(&world, &mut here).await;
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let account = accounts.account_id_by_email(&operator, &EMAIL.parse().unwrap()).await.unwrap();
+    let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;
+    let mut browser = Browser::new(&world);
+    let response = browser.choose_password(&link).await;
+    assert_eq!(location(&response), "/console/second-factor?next=%2Fconsole");
+    here.get("/console/account").await.assert(303);
+    world.advance(SignedDuration::from_secs(30));
+    enter_code(&mut browser, &factor.code(&world, 0)).await.assert(303);
+    browser.get("/console/account").await.assert(200);
+    // A new password ends sign-ins that wait for a code.
+    let (mut waiting, _) = enter_password(&world).await;
+    let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;
+    browser.choose_password(&link).await.assert(303);
+    assert_eq!(location(&waiting.get(CODE_PAGE).await), "/console/sign-in");
+}
+
+async fn administrators_remove_second_factors(world: World) {
+    let mut here = member(&world).await;
+    set_up(&world, &mut here).await;
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let account = accounts.account_id_by_email(&operator, &EMAIL.parse().unwrap()).await.unwrap();
+    let remove = format!("/console/deployment/accounts/{account}/remove-second-factor");
+    let token = here.form_token("/console/account").await;
+    here.post(&remove, &token, &[]).await.assert(403);
+    let mut admin = Browser::admin(&world).await;
+    let page = admin.get("/console/deployment/accounts").await.assert(200).text();
+    assert!(page.contains(&remove) && page.contains("second factor</span>"), "{page}");
+    admin.submit("/console/deployment/accounts", &remove, &[]).await.assert(303);
+    let (_, response) = enter_password(&world).await;
+    assert_eq!(location(&response), "/console/account");
+    let log = admin.get("/console/deployment/audit?action=account.second_factor_disabled").await.assert(200).text();
+    assert!(log.split("<tbody>").nth(1).unwrap().contains("account.second_factor_disabled"), "{log}");
+}
