@@ -249,6 +249,7 @@ async fn filters_write_the_search_expression() {
     let matched = backend.create(json!({"phone_number": EVEN, "reference_id": "=1+1"})).await;
     backend.text(EVEN, &matched.receiver, &matched.body).await;
     backend.expect_status(&matched.id, "COMPLETED").await;
+    world.advance(SignedDuration::from_secs(1));
     let open = backend.create(json!({"phone_number": "+990123456702", "reference_id": "a,\"b\""})).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let checks = format!("{}/checks/reverse_sms", path_of(&world, &backend.project));

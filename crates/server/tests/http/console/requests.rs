@@ -61,7 +61,7 @@ async fn rejected_request_is_found_by_its_id(world: World) {
         assert!(found.contains("1 total"), "{found}");
     }
     let one = viewer.get(&format!("{requests}/{}", id_of(&refused))).await.text();
-    assert!(one.contains("Unknown property") || one.contains("`/extra`"), "{one}");
+    assert!(one.contains("Unknown property") || one.contains("<code>/extra</code>"), "{one}");
     assert!(one.contains("&#34;phone_number&#34;: &#34;…&#34; (4 characters)"), "{one}");
     let queried = viewer.get(&format!("{requests}/{}", id_of(&late))).await.text();
     assert!(queried.contains("size=5&#38;page=1"), "{queried}");
