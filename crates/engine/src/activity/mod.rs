@@ -74,7 +74,8 @@ impl OverviewSpan {
             OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
-                let to = to.min(now);
+                // Includes the current period.
+                let to = to.min(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
                 let asked = to.duration_since(from);
                 // Older minutes are rolled up into hours.
                 let has_minutes = start_of_hour(subtract_clamped(now, MINUTE_RETENTION)) <= from;

@@ -293,7 +293,7 @@ impl OverviewPage {
                 to: date_time(if is_custom { periods.to } else { now }),
                 is_current: is_custom,
             },
-            refresh_seconds: refresh_seconds(periods, now),
+            refresh_seconds: refresh_seconds(*span, periods, now),
             products: page::select_options(
                 PRODUCTS.iter().map(|product| (product.as_str(), product.title())),
                 product.map(Product::as_str),
@@ -334,9 +334,10 @@ fn describe_span(span: OverviewSpan, periods: OverviewPeriods) -> String {
 }
 
 /// Longer spans change slowly and cost more.
-fn refresh_seconds(periods: OverviewPeriods, now: Timestamp) -> Option<u32> {
+fn refresh_seconds(span: OverviewSpan, periods: OverviewPeriods, now: Timestamp) -> Option<u32> {
+    let is_over = matches!(span, OverviewSpan::Custom { to, .. } if to <= now);
     let is_short = periods.length < SignedDuration::from_hours(1);
-    (now < periods.to).then_some(if is_short { 5 } else { 30 })
+    (!is_over).then_some(if is_short { 5 } else { 30 })
 }
 
 fn metric(name: &'static str, value: i64) -> Metric {
