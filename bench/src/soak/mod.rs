@@ -213,7 +213,7 @@ async fn read_conclusions(
 
 /// Index of a random share, as likely as its part of the sum.
 fn random_share<const N: usize>(shares: [usize; N]) -> usize {
-    let choice = fastrand::usize(..shares.iter().sum());
+    let choice = fastrand::usize(..shares.iter().sum::<usize>());
     let ends = shares.into_iter().scan(0, |end, share| {
         *end += share;
         Some(*end)

@@ -5,7 +5,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 
-const NAMES: [&str; 37] = [
+const NAMES: [&str; 38] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -43,6 +43,7 @@ const NAMES: [&str; 37] = [
     "0035_retention_and_upgrades",
     "0036_verifications",
     "0037_sign_in",
+    "0038_console_pages",
 ];
 
 pub async fn empty_database_is_rejected(fixture: &StoreFixture) {

@@ -99,11 +99,12 @@ async fn viewers_see_no_numbers_or_receiver_secrets(world: World) {
     }
 }
 
-/// The timeline entries without their times.
+/// The timeline entries without their times and the time since the creation.
 fn timeline(page: &str) -> Vec<String> {
     let list = page.split("<ol class=\"timeline\">").nth(1).unwrap().split("</ol>").next().unwrap();
     let line = |item: &str| {
         let (_, words) = item.split_once("</time>").unwrap_or_else(|| panic!("{item}"));
+        let words = words.split("<span class=\"elapsed\"").next().unwrap_or_default();
         let words = words.split('<').map(|part| part.rsplit('>').next().unwrap_or_default().trim());
         words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ")
     };
@@ -248,6 +249,7 @@ async fn filters_write_the_search_expression() {
     let matched = backend.create(json!({"phone_number": EVEN, "reference_id": "=1+1"})).await;
     backend.text(EVEN, &matched.receiver, &matched.body).await;
     backend.expect_status(&matched.id, "COMPLETED").await;
+    world.advance(SignedDuration::from_secs(1));
     let open = backend.create(json!({"phone_number": "+990123456702", "reference_id": "a,\"b\""})).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let checks = format!("{}/checks/reverse_sms", path_of(&world, &backend.project));
