@@ -44,6 +44,7 @@ macro_rules! all_migrations {
             31 "0031_live_since", 32 "0032_plain_names", 33 "0033_partitions", 34 "0034_shared_state",
             35 "0035_retention_and_upgrades",
             36 "0036_verifications",
+            37 "0037_sign_in",
             38 "0038_console_pages"
         )
     };

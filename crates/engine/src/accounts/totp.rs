@@ -31,12 +31,11 @@ fn code_of_step(secret: &[u8], step: i64) -> String {
 /// Base32 without padding (RFC 4648), as authenticator apps expect secrets.
 pub(super) fn base32(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    let encode_chunk = |chunk: &[u8]| {
-        let word = (0..5).fold(0_u64, |word, index| word << 8 | u64::from(chunk.get(index).copied().unwrap_or(0)));
-        let chars = (chunk.len() * 8).div_ceil(5);
-        (0..chars)
-            .map(|index| char::from(ALPHABET[usize::try_from(word >> (35 - 5 * index) & 31).unwrap_or(0)]))
-            .collect::<String>()
+    let encode_chunk = |chunk: &[u8]| -> String {
+        let byte = |index: usize| u64::from(chunk.get(index).copied().unwrap_or(0));
+        let word = (0..5).fold(0, |word, index| (word << 8) | byte(index));
+        let symbol = |index| ALPHABET[usize::try_from((word >> (35 - 5 * index)) & 31).unwrap_or(0)];
+        (0..(chunk.len() * 8).div_ceil(5)).map(|index| char::from(symbol(index))).collect()
     };
     bytes.chunks(5).map(encode_chunk).collect()
 }

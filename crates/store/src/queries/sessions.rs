@@ -430,9 +430,9 @@ pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -
             tx.run("delete from login_throttle where key_hash = $1", values![key.0]).await?;
         } else {
             let update = "update login_throttle set failed_attempts =
-                            case when failed_attempts > $2 then failed_attempts - $2 else 0 end
-                           where key_hash = $1";
-            tx.run(update, values![key.0, count]).await?;
+                            case when failed_attempts > $1 then failed_attempts - $1 else 0 end
+                           where key_hash = $2";
+            tx.run(update, values![count, key.0]).await?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Sign-in by OpenID Connect at a scripted provider.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::SignedDuration;
@@ -215,7 +215,7 @@ async fn roles_follow_claims(database: Database) {
     };
     let section = OpenIdConnectSection { policy, ..provider.section() };
     let node = world.node_with(|config| config.openid_connect = Some(section)).await;
-    let mut browser = Browser { address: node.address, cookies: Default::default() };
+    let mut browser = Browser { address: node.address, cookies: BTreeMap::new() };
     let [acme, others] = [&world.acme, &other].map(|tenant| format!("/console/workspaces/{}", tenant.workspace_id));
     let sign_in = async |browser: &mut Browser, groups: Value| {
         let claims = json!({ "sub": "1", "email": "jane@example.com", "email_verified": true, "groups": groups });
@@ -239,12 +239,9 @@ async fn roles_follow_claims(database: Database) {
         assert_eq!(statuses(&mut browser).await, expected, "{groups}");
     }
     // Roles by invitation stay.
-    let invitation = world.node.engine.accounts.invite_member_as_operator(
-        other.workspace_id.parse().unwrap(),
-        &"jane@example.com".parse().unwrap(),
-        Role::Viewer,
-    );
-    let link = invitation.await.unwrap().path;
+    let (workspace, email) = (other.workspace_id.parse().unwrap(), "jane@example.com".parse().unwrap());
+    let invited = world.node.engine.accounts.invite_member_as_operator(workspace, &email, Role::Viewer).await;
+    let link = invited.unwrap().path;
     let token = link.split_once("token=").unwrap().1;
     browser.submit(&link, "/console/invitation/accept", &[("token", token)]).await.assert(303);
     for groups in [json!(["team"]), json!([])] {
