@@ -11,7 +11,7 @@ console.info = () => {};
 console.warn = () => {};
 const { default: Provider } = await import('oidc-provider');
 
-const CLIENT_ID = 'console of: ringtrue';
+const CLIENT_ID = 'ringtrue:console';
 const CLIENT_SECRET = 's3cret: of/ours+';
 
 const people = {
