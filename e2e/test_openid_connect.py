@@ -26,12 +26,18 @@ def provider():
 @pytest.fixture(scope="module")
 def console(provider, tmp_path_factory):
     """Runs `ringtrue dev` with the provider. Yields the URL of its console."""
-    data = tmp_path_factory.mktemp("ringtrue")
+    folder = tmp_path_factory.mktemp("ringtrue")
+    data = folder / "data"
     command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
+    # The provider accepts any secret, but no client without one.
+    secret = folder / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("s3cret")
     section = "RINGTRUE_CONSOLE__OPENID_CONNECT__"
     settings = {
         f"{section}ISSUER": provider,
         f"{section}CLIENT_ID": "ringtrue",
+        f"{section}CLIENT_SECRET_FILE": str(secret),
         f"{section}CREATE_ACCOUNTS": "true",
         f"{section}ADMINISTRATORS": '["ringtrue-admins"]',
     }

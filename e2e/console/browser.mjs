@@ -10,8 +10,8 @@ import { SCREENSHOTS, WIDE, inspectPage } from './inspect_page.mjs';
 const TIMEOUT_MS = 30_000;
 export const PASSWORD = 'correct horse battery staple';
 
-/** Settings of the server, and origins that pages may use besides its own. Tests change them before they start. */
-export const deployment = { settings: {}, origins: [] };
+/** Origins that tests visit besides the server's. */
+export const otherOrigins = [];
 
 let ringtrue;
 let browser;
@@ -21,7 +21,7 @@ let demoSession;
 // Each test file has its own deployment and browser.
 before(async () => {
   await mkdir(SCREENSHOTS, { recursive: true });
-  ringtrue = await startRingtrue(deployment.settings);
+  ringtrue = await startRingtrue();
   browser = await launchChromium();
 });
 after(async () => {
@@ -69,7 +69,7 @@ class Visitor {
     const ownOrigin = new URL(ringtrue.base_url).origin;
     context.on('request', (request) => {
       const url = new URL(request.url());
-      const isAllowed = [ownOrigin, ...deployment.origins].includes(url.origin) || url.protocol === 'data:';
+      const isAllowed = [ownOrigin, ...otherOrigins].includes(url.origin) || url.protocol === 'data:';
       if (!isAllowed) this.errors.push(`foreign request: ${url.origin}`);
     });
     context.on('response', (response) => {

@@ -5,14 +5,13 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { consoleTest, deployment } from './browser.mjs';
 
 // Suppresses the library's notices.
 console.info = () => {};
 console.warn = () => {};
 const { default: Provider } = await import('oidc-provider');
 
-const CLIENT_ID = 'console of: ringtrue';
+const CLIENT_ID = 'ringtrue:console';
 const CLIENT_SECRET = 's3cret: of/ours+';
 
 const people = {
@@ -30,8 +29,7 @@ await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
 const issuer = `http://127.0.0.1:${server.address().port}`;
 const folder = await mkdtemp(join(tmpdir(), 'ringtrue-oidc-'));
 await writeFile(join(folder, 'secret'), CLIENT_SECRET, { mode: 0o600 });
-deployment.origins.push(issuer);
-Object.assign(deployment.settings, {
+Object.assign(process.env, {
   RINGTRUE_CONSOLE__OPENID_CONNECT__ISSUER: issuer,
   RINGTRUE_CONSOLE__OPENID_CONNECT__CLIENT_ID: CLIENT_ID,
   RINGTRUE_CONSOLE__OPENID_CONNECT__CLIENT_SECRET_FILE: join(folder, 'secret'),
@@ -39,6 +37,9 @@ Object.assign(deployment.settings, {
   RINGTRUE_CONSOLE__OPENID_CONNECT__PROVIDER_NAME: 'Example',
   RINGTRUE_CONSOLE__OPENID_CONNECT__ADMINISTRATORS: '["ringtrue-admins"]',
 });
+// Starts Ringtrue, with these settings.
+const { consoleTest, otherOrigins } = await import('./browser.mjs');
+otherOrigins.push(issuer);
 after(async () => {
   server.closeAllConnections();
   server.close();

@@ -239,14 +239,13 @@ impl Accounts {
         let code = normalize_code(code);
         let secret = self.totp_secret(account, salt)?;
         let step = totp::find_step(&*secret, &code, self.context.now()).filter(|step| *step > last_step);
-        let proof = match step {
-            Some(step) => Some(SecondFactorProof::Totp { step }),
-            None => {
-                let codes = (0..).zip(self.recovery_codes(account, salt)?);
-                let mut unused = codes.filter(|(index, _)| used_recovery_codes & (1 << index) == 0);
-                let is_match = |known: &str| verify_slices_are_equal(known.as_bytes(), code.as_bytes()).is_ok();
-                unused.find(|(_, known)| is_match(known)).map(|(index, _)| SecondFactorProof::RecoveryCode { index })
-            }
+        let proof = if let Some(step) = step {
+            Some(SecondFactorProof::Totp { step })
+        } else {
+            let codes = (0..).zip(self.recovery_codes(account, salt)?);
+            let mut unused = codes.filter(|(index, _)| used_recovery_codes & (1 << index) == 0);
+            let is_match = |known: &str| verify_slices_are_equal(known.as_bytes(), code.as_bytes()).is_ok();
+            unused.find(|(_, known)| is_match(known)).map(|(index, _)| SecondFactorProof::RecoveryCode { index })
         };
         Ok(proof.map(|proof| SecondFactorUse { account, salt, proof }))
     }

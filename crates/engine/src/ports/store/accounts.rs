@@ -107,6 +107,7 @@ pub struct IdentitySignIn {
 
 /// A row of the list of accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent columns of a list")]
 pub struct AccountSummary {
     pub account: Account,
     pub is_disabled: bool,
