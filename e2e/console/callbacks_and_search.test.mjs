@@ -51,12 +51,13 @@ consoleTest('failed callback is listed with its receiver and reason', async (vis
   await visitor.enterDemo();
   await visitor.choose('Project', 'Callbacks');
   await page.getByRole('link', { name: 'Retrying' }).click();
-  await visitor.reloadUntilSeen(page.getByRole('link', { name: check.check_id }));
+  const link = page.locator(`main a[href$="${check.check_id}"]`);
+  await visitor.reloadUntilSeen(link);
   await visitor.inspect('callbacks');
-  await page.getByLabel('Reason').selectOption('connection failed');
+  await page.locator('#reason').selectOption('connection failed');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.getByRole('link', { name: '127.0.0.1:9' }).waitFor();
-  await page.getByRole('link', { name: check.check_id }).click();
+  await link.click();
   await page.locator('.timeline .failed').first().waitFor();
   await visitor.inspect('check-failed-callback');
 });
