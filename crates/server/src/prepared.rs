@@ -78,7 +78,7 @@ impl PreparedNode {
         let factory = ConnectorFactory::new(config, base_url.clone(), enrichment_address, dependencies)?;
         let openid_connect = config.openid_connect.clone();
         let openid_connect =
-            openid_connect.map(|section| OpenIdConnect::new(section, &base_url, &factory)).transpose()?;
+            openid_connect.map(|section| OpenIdConnect::new(*section, &base_url, &factory)).transpose()?;
         Ok(PreparedNode {
             tls,
             ingress_tls: ingress_tls.context("ingress.tls")?,

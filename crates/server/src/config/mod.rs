@@ -74,7 +74,7 @@ pub struct Config {
     /// Maximum of members and pending invitations per workspace.
     pub max_members: u32,
     /// Sign-in by OpenID Connect. `None`: off.
-    pub openid_connect: Option<OpenIdConnectSection>,
+    pub openid_connect: Option<Box<OpenIdConnectSection>>,
     pub sandbox: SandboxSection,
     pub number_lookup: NumberLookupSection,
     /// Every receiver in it is served by a connector.

@@ -88,7 +88,7 @@ impl Provider {
 
     async fn world(&self, database: Database, policy: IdentityPolicy) -> World {
         let section = OpenIdConnectSection { policy, ..self.section() };
-        World::with(database, |config| config.openid_connect = Some(section)).await
+        World::with(database, |config| config.openid_connect = Some(Box::new(section))).await
     }
 
     /// Starts a sign-in, and returns the parameters of the authorization request.
@@ -214,7 +214,7 @@ async fn roles_follow_claims(database: Database) {
         ],
     };
     let section = OpenIdConnectSection { policy, ..provider.section() };
-    let node = world.node_with(|config| config.openid_connect = Some(section)).await;
+    let node = world.node_with(|config| config.openid_connect = Some(Box::new(section))).await;
     let mut browser = Browser { address: node.address, cookies: BTreeMap::new() };
     let [acme, others] = [&world.acme, &other].map(|tenant| format!("/console/workspaces/{}", tenant.workspace_id));
     let sign_in = async |browser: &mut Browser, groups: Value| {
