@@ -269,7 +269,7 @@ impl Scenario {
             Err(RedeemError::NotReady) => RedemptionResult::NotReady,
             Err(RedeemError::AlreadyCompleted { .. }) => RedemptionResult::AlreadyCompleted,
             Err(RedeemError::Expired) => RedemptionResult::Expired,
-            Err(error @ RedeemError::Read(_)) => panic!("{error:?}"),
+            Err(error @ (RedeemError::WrongCompletionCode | RedeemError::Read(_))) => panic!("{error:?}"),
         }
     }
 
