@@ -202,13 +202,12 @@ pub(crate) fn creator_column(actor: &Actor) -> String {
 }
 
 fn parse_creator(text: &str) -> Option<Actor> {
-    match text.split_once(' ') {
-        Some(("credential", client)) => client.parse().ok().map(Actor::Credential),
-        Some(("account", account)) => account.parse().ok().map(Actor::Account),
-        Some(_) => None,
-        None if text == "operator" => Some(Actor::Operator),
-        None if text == "system" => Some(Actor::System),
-        None => None,
+    match text.split_once(' ').unwrap_or((text, "")) {
+        ("credential", client) => client.parse().ok().map(Actor::Credential),
+        ("account", account) => account.parse().ok().map(Actor::Account),
+        ("operator", "") => Some(Actor::Operator),
+        ("system", "") => Some(Actor::System),
+        _ => None,
     }
 }
 

@@ -457,7 +457,7 @@ fn series(
 fn plot(subject: &str, span: OverviewPeriods, periods: &[ActivityPeriod], series: Vec<Series>, unit: Unit) -> Plot {
     let (period, per, format) = match span.length.as_mins() {
         ..=1 => ("Minute", "minute", "%H:%M"),
-        ..60 => ("15 minutes from", "15 minutes", "%H:%M"),
+        2..60 => ("15 minutes from", "15 minutes", "%H:%M"),
         60 => ("Hour", "hour", "%b %-d, %H:%M"),
         _ => ("Day", "day", "%b %-d"),
     };

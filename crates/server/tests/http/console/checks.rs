@@ -188,7 +188,9 @@ async fn the_handset_opens_a_silent_check() {
                 crate::client::send(world.node.address, &Request::get(&target).header("Sec-Fetch-Dest", "document"))
                     .await;
             if response.status == 200 {
-                break response.text().split("<code>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+                let text = response.text();
+                let code = text.split("<code ").nth(1).and_then(|code| code.split_once('>')).unwrap().1;
+                break code.split('<').next().unwrap().to_owned();
             }
             let next = response.header("location").unwrap_or_else(|| panic!("{}", response.text()));
             target = next.strip_prefix(&world.node.base_url).unwrap_or(next).to_owned();
