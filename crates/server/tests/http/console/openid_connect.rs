@@ -100,12 +100,12 @@ impl Provider {
     }
 
     /// Claims of a valid ID token, with others in addition.
-    fn claims(&self, world: &World, request: &HashMap<String, String>, more: Value) -> Value {
+    fn claims(&self, world: &World, request: &HashMap<String, String>, mut more: Value) -> Value {
         let now = world.clock.now().as_second();
         let mut claims = json!({
             "iss": self.issuer(), "aud": "console", "iat": now, "exp": now + 300, "nonce": request["nonce"],
         });
-        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        claims.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
         claims
     }
 

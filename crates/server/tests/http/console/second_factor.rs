@@ -41,12 +41,11 @@ impl SecondFactor {
 }
 
 fn decode_base32(text: &str) -> Vec<u8> {
-    let bits: String = text
+    let values = text
         .bytes()
-        .map(|symbol| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|known| *known == symbol).unwrap())
-        .map(|value| format!("{value:05b}"))
-        .collect();
-    bits.as_bytes().chunks_exact(8).map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 2).unwrap()).collect()
+        .map(|symbol| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|known| *known == symbol).unwrap());
+    let bits: Vec<bool> = values.flat_map(|value| (0..5).rev().map(move |bit| value >> bit & 1 == 1)).collect();
+    bits.chunks_exact(8).map(|byte| byte.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect()
 }
 
 fn text_between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
