@@ -47,12 +47,14 @@
     if (text === undefined || button.dataset.copied !== undefined) return;
     await navigator.clipboard.writeText(text);
     button.dataset.copied = '';
-    const label = button.textContent;
+    const [shown, name] = [button.textContent, button.getAttribute('aria-label')];
     const isIcon = button.dataset.copy !== undefined;
     if (!isIcon) button.textContent = 'Copied';
+    if (!isIcon && name) button.setAttribute('aria-label', `Copied: ${name}`);
     setTimeout(() => {
       delete button.dataset.copied;
-      if (!isIcon) button.textContent = label;
+      if (!isIcon) button.textContent = shown;
+      if (!isIcon && name) button.setAttribute('aria-label', name);
     }, COPIED_MS);
   };
 
