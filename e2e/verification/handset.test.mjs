@@ -36,7 +36,7 @@ pageTest('handset: silent check, text message, swapped SIM', DEVICES.computer, a
   await phone.getByRole('button', { name: 'Try another way' }).click();
   await phone.getByRole('heading', { name: 'Send us a text message' }).waitFor();
   await page.getByRole('button', { name: 'Send SMS' }).click();
-  await page.getByText('COMPLETED', { exact: true }).waitFor();
+  await page.getByRole('definition').filter({ hasText: 'COMPLETED' }).waitFor();
 
   const number = nextNumber();
   await openHandset(page, ringtrue);
