@@ -4,7 +4,7 @@ import { DEVICES, MOBILE_DATA, WIFI, inspect, nextNumber, open, pageTest, sendSh
 const { android, computer } = DEVICES;
 /** The shortest that a project can set. */
 const TTL_SECONDS = 60;
-const PATIENCE = { timeout: (TTL_SECONDS + 20) * 1000 };
+const EXPIRY_TIMEOUT = { timeout: (TTL_SECONDS + 20) * 1000 };
 
 // Both at once, because each takes as long as the verification lives.
 pageTest('expiry at the silent step and at the text step', { ...android, address: WIFI }, async (user) => {
@@ -20,14 +20,14 @@ pageTest('expiry at the silent step and at the text step', { ...android, address
   await texting.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
   await sendShownSms(texting, phone_number);
 
-  await page.getByRole('heading', { name: 'This link has expired' }).waitFor(PATIENCE);
+  await page.getByRole('heading', { name: 'This link has expired' }).waitFor(EXPIRY_TIMEOUT);
   await inspect(page);
-  await texting.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(PATIENCE);
+  await texting.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(EXPIRY_TIMEOUT);
 });
 
 pageTest('expiry without JavaScript', { ...computer, address: WIFI, javaScriptEnabled: false }, async (user) => {
   await user.shop.configure({ ttl: TTL_SECONDS });
   await open(user);
   await user.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
-  await user.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(PATIENCE);
+  await user.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(EXPIRY_TIMEOUT);
 });

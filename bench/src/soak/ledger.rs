@@ -25,6 +25,8 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPT_TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 /// The lease of a callback whose node was killed, and the time until another node polls it.
 const LEASE_DURATION: Duration = Duration::from_secs(35);
+/// Time in which a node replaces a pooled connection that the receiver closed.
+const RECONNECT_TIME: Duration = Duration::from_secs(1);
 /// Time in which the sandbox operator delivers an SMS that it has accepted, with its retries.
 const SMS_DELIVERY_TIME: Duration = Duration::from_secs(5);
 
@@ -232,7 +234,9 @@ fn verify_callback(id: &str, check: &Check, conclusion: &Conclusion, faults: &Fa
         };
         if next.number == attempt.number {
             // The node could not store the result, or a pooled connection was closed, which it replaces immediately.
-            if attempt.reaction != Reaction::Disconnect && !faults.affects_any(attempt.received, next.received) {
+            let replaced_connection =
+                attempt.reaction == Reaction::Disconnect && next.received - attempt.received < RECONNECT_TIME;
+            if !replaced_connection && !faults.affects_any(attempt.received, next.received) {
                 violations.add("callbacks repeated without a fault", sequence);
             }
         } else if next.number != attempt.number + 1 || attempt.retry_at().is_none() {

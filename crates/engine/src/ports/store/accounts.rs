@@ -343,7 +343,7 @@ pub trait AccountStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Removes a second factor without a code. `false`: there is none, and nothing was written.
+    /// Removes the second factor without asking for a code. Returns `false` if the account has none.
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 }
 

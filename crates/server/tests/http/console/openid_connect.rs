@@ -171,7 +171,7 @@ async fn identity_signs_in_to_the_account_with_its_verified_address(database: Da
     browser.get(&workspace).await.assert(200);
     let account = browser.get("/console/account").await.assert(200);
     assert!(account.text().contains(&format!("linked to <span class=\"long\">{}</span>", provider.issuer())));
-    // The password may belong to whoever created the account with this address.
+    // Someone else may have created the account for this address, and know its password.
     assert!(account.text().contains("This account has no password"));
     assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));
     let fields = [("email", "jane@example.com"), ("password", PASSWORD)];
