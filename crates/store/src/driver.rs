@@ -21,8 +21,25 @@ use crate::{
     row::{Row, Value},
 };
 
-/// A statement. Borrowed ones are cached as prepared statements; owned ones were composed for one call.
-pub(crate) type Sql = Cow<'static, str>;
+#[derive(Debug)]
+pub(crate) enum Sql {
+    /// One of a few texts. Stays prepared.
+    Cached(Cow<'static, str>),
+    /// Composed for one call.
+    Composed(String),
+}
+
+impl From<&'static str> for Sql {
+    fn from(sql: &'static str) -> Self {
+        Sql::Cached(sql.into())
+    }
+}
+
+impl From<String> for Sql {
+    fn from(sql: String) -> Self {
+        Sql::Composed(sql)
+    }
+}
 
 /// An open transaction.
 pub(crate) trait Tx: Send {
@@ -32,7 +49,7 @@ pub(crate) trait Tx: Send {
 impl dyn Tx + '_ {
     /// Runs a constant statement.
     pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        self.query(Cow::Borrowed(sql), values).await
+        self.query(sql.into(), values).await
     }
 
     /// Runs a constant statement and returns its first row.

@@ -265,7 +265,7 @@ fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Resu
         return Err(CamaraError::PermissionDenied);
     }
     if grant.scopes.require_single_use_token() {
-        store.used_tokens.insert(token.to_owned(), until, ());
+        store.used_tokens.insert(now, token, until, ());
     }
     Ok(grant)
 }

@@ -147,7 +147,7 @@ impl Operator {
         let now = self.state.now();
         // After this time the swap no longer makes a difference.
         let until = now + FIRST_SIM_AGE_SECONDS;
-        self.state.store().sim_swaps.insert(number.as_str().to_owned(), until, now);
+        self.state.store().sim_swaps.insert(now, number.as_str(), until, now);
     }
 
     /// Sets the fault of all responses of an endpoint.

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest,
     error::Unspecified,
     rand,
 };
@@ -70,7 +71,7 @@ pub(super) struct BackchannelRequest {
 #[debug("OperatorStore")]
 pub(super) struct OperatorStore {
     /// Redeemed codes with their access tokens.
-    pub used_codes: ExpiringMap<String>,
+    pub used_codes: ExpiringMap<Fingerprint>,
     /// Used single-use tokens and revoked tokens.
     pub used_tokens: ExpiringMap<()>,
     pub backchannel_requests: ExpiringMap<BackchannelRequest>,
@@ -92,8 +93,20 @@ impl OperatorStore {
     }
 }
 
+/// Digest of a code, token or identifier, which are much longer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Fingerprint([u8; 32]);
+
+impl From<&str> for Fingerprint {
+    fn from(text: &str) -> Self {
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+        Fingerprint(fingerprint)
+    }
+}
+
 /// Map with expiring entries and bounded size. When full, the oldest entry is evicted.
-pub(super) struct ExpiringMap<V>(LruCache<String, (i64, V)>);
+pub(super) struct ExpiringMap<V>(LruCache<Fingerprint, (i64, V)>);
 
 impl<V> ExpiringMap<V> {
     pub(super) fn new(capacity: usize) -> Self {
@@ -103,20 +116,24 @@ impl<V> ExpiringMap<V> {
         Self(entries)
     }
 
-    pub(super) fn insert(&mut self, key: String, expires_at: i64, value: V) {
-        self.0.put(key, (expires_at, value));
+    /// Also removes the oldest entries that have expired.
+    pub(super) fn insert(&mut self, now: i64, key: impl Into<Fingerprint>, expires_at: i64, value: V) {
+        while self.0.peek_lru().is_some_and(|(_, (expires_at, _))| *expires_at <= now) {
+            self.0.pop_lru();
+        }
+        self.0.put(key.into(), (expires_at, value));
     }
 
     pub(super) fn get_mut(&mut self, now: i64, key: &str) -> Option<&mut V> {
-        self.0.peek_mut(key).filter(|(expires_at, _)| *expires_at > now).map(|(_, value)| value)
+        self.0.peek_mut(&key.into()).filter(|(expires_at, _)| *expires_at > now).map(|(_, value)| value)
     }
 
     pub(super) fn contains(&self, now: i64, key: &str) -> bool {
-        self.0.peek(key).is_some_and(|(expires_at, _)| *expires_at > now)
+        self.0.peek(&key.into()).is_some_and(|(expires_at, _)| *expires_at > now)
     }
 
     pub(super) fn remove(&mut self, key: &str) {
-        self.0.pop(key);
+        self.0.pop(&key.into());
     }
 }
 
@@ -172,15 +189,17 @@ mod tests {
     #[test]
     fn entry_expires() {
         let mut map = ExpiringMap::new(2);
-        map.insert("key".into(), 5, 'a');
+        map.insert(0, "key", 5, 'a');
         assert_eq!(map.get_mut(4, "key"), Some(&mut 'a'));
         assert_eq!(map.get_mut(5, "key"), None);
         assert!(map.contains(4, "key") && !map.contains(5, "key"));
-        map.insert("key".into(), 9, 'b');
-        map.insert("other".into(), 9, 'c');
+        map.insert(4, "key", 9, 'b');
+        map.insert(4, "other", 9, 'c');
         assert_eq!(map.get_mut(8, "key"), Some(&mut 'b'));
-        map.insert("third".into(), 9, 'd');
+        map.insert(4, "third", 9, 'd');
         assert!(!map.contains(8, "key"), "the capacity is two");
+        map.insert(9, "fourth", 12, 'e');
+        assert_eq!(map.0.len(), 1, "expired entries are removed");
     }
 
     #[test]

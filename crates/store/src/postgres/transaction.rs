@@ -1,7 +1,6 @@
 //! Implements [`Tx`] and the conversion of values.
 
 use std::{
-    borrow::Cow,
     error::Error,
     time::{Duration, Instant},
 };
@@ -66,8 +65,8 @@ impl<'c> PostgresTx<'c> {
     async fn rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
         self.limit_statement().await?;
         let statement = match &sql {
-            Cow::Borrowed(sql) => self.transaction.prepare_cached(sql).await?,
-            Cow::Owned(sql) => self.transaction.prepare(sql).await?,
+            Sql::Cached(sql) => self.transaction.prepare_cached(sql).await?,
+            Sql::Composed(sql) => self.transaction.prepare(sql).await?,
         };
         let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         let rows = self.transaction.query(&statement, &parameters).await?;

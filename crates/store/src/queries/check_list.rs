@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use crate::{
     check_row_mapping::{self, check_columns},
-    driver::Tx,
+    driver::{Sql, Tx},
     filter::{self, SpanFilter},
     row::{Value, values},
     time_span::{DAY_MILLIS, HOUR_MILLIS, Span},
@@ -34,6 +34,10 @@ use crate::{
 
 /// Comparisons of a list, plus one for each row read: about two milliseconds.
 const LIST_BUDGET: u64 = 8_000;
+
+/// Checks of an hour that are read and skipped. A page behind more of them begins at an id, which an index finds without
+/// reading them.
+const MAX_OFFSET: u64 = 200;
 
 /// A span of time, and its number of matching checks.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +137,11 @@ impl CheckList {
         Ok(Some(Page { items, request: page, total_items: total }))
     }
 
+    /// A statement with the filter. Filters are too many to keep them prepared.
+    fn statement(&self, sql: String) -> Sql {
+        if self.filter.remainder.is_none() { Sql::Cached(sql.into()) } else { Sql::Composed(sql) }
+    }
+
     /// Tests every check of the span once: each statement continues where the previous one ended.
     async fn scan(&self, tx: &mut dyn Tx, span: Span) -> Result<Page<AnyCheck>, StoreError> {
         let page = self.page;
@@ -216,7 +225,8 @@ impl CheckList {
 
     async fn count_id_range(&self, tx: &mut dyn Tx, first: Uuid, end: Uuid) -> Result<u64, StoreError> {
         let (condition, values) = self.id_range_condition(first, end)?;
-        Ok(tx.number(format!("select count(*) from checks where {condition}"), &values).await?.unsigned_abs())
+        let sql = self.statement(format!("select count(*) from checks where {condition}"));
+        Ok(tx.number(sql, &values).await?.unsigned_abs())
     }
 
     /// The non-empty days or hours of a span, newest first.
@@ -245,7 +255,7 @@ impl CheckList {
               where project_id = $1 and product = $2 and {period} >= $3 and {period} < $4 {condition}
               group by {period} having sum(count) > 0 order by {period} desc"
         );
-        let rows = tx.query(sql.into(), &values).await?;
+        let rows = tx.query(self.statement(sql), &values).await?;
         rows.into_iter()
             .map(|row| {
                 let mut row = row.reader("usage_counters");
@@ -265,18 +275,22 @@ impl CheckList {
         limit: usize,
     ) -> Result<Vec<AnyCheck>, StoreError> {
         let (condition, mut values) = self.span_condition(segment.span)?;
-        if skip > 0 {
+        let mut offset = skip;
+        if skip > MAX_OFFSET {
             let Some(first) = self.nth_id(tx, segment, skip).await? else { return Ok(Vec::new()) };
             // The upper bound is exclusive.
             values[3] = Value::Uuid(Uuid::from_u128(first.as_u128().saturating_add(1)));
+            offset = 0;
         }
-        values.push(Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)));
+        values.extend([limit as u64, offset].map(|rows| Value::Int(i64::try_from(rows).unwrap_or(i64::MAX))));
         let sql = format!(
-            concat!("select ", check_columns!(), " from checks where {} order by id desc limit ${}"),
+            concat!("select ", check_columns!(), " from checks where {} order by id desc limit ${} offset ${}"),
             condition,
+            values.len() - 1,
             values.len()
         );
-        tx.query(sql.into(), &values).await?.into_iter().map(check_row_mapping::check_from_row).collect()
+        let rows = tx.query(self.statement(sql), &values).await?;
+        rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
     /// The id after the newest `skip` checks of a segment, counted from the nearer end.
@@ -287,7 +301,7 @@ impl CheckList {
         values.push(Value::Int(i64::try_from(offset).unwrap_or(i64::MAX)));
         let sql =
             format!("select id from checks where {condition} order by id {order} limit 1 offset ${}", values.len());
-        let row = tx.query(sql.into(), &values).await?.into_iter().next();
+        let row = tx.query(self.statement(sql), &values).await?.into_iter().next();
         row.map(|row| row.reader("checks").uuid("id")).transpose()
     }
 }

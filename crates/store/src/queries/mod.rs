@@ -26,6 +26,8 @@ mod tenants;
 pub(crate) mod usage;
 mod verifications;
 
+use std::borrow::Cow;
+
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -127,7 +129,7 @@ impl<D: Database> SqlStore<D> {
 struct PagedQuery {
     columns: &'static str,
     /// Table and condition: `projects where workspace_id = $1`.
-    from: Sql,
+    from: Cow<'static, str>,
     /// The parameters of `from`.
     values: Vec<Value>,
     order: &'static str,

@@ -1,6 +1,6 @@
 //! Opens connections with uniform settings, implements [`Tx`] over them, and maps errors.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_engine::ports::StoreError;
@@ -69,8 +69,8 @@ pub(super) struct SqliteTx<'c> {
 impl Tx for SqliteTx<'_> {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
         let found = match sql {
-            Cow::Borrowed(sql) => query_cached(self.connection, sql, values),
-            Cow::Owned(sql) => {
+            Sql::Cached(sql) => query_cached(self.connection, &sql, values),
+            Sql::Composed(sql) => {
                 // SQLite treats `$1` as a name and searches all names of the statement; `?1` is an index.
                 let sql = sql.replace('$', "?");
                 let found =
@@ -83,11 +83,7 @@ impl Tx for SqliteTx<'_> {
 }
 
 /// Runs a statement from the statement cache.
-pub(super) fn query_cached(
-    connection: &Connection,
-    sql: &'static str,
-    values: &[Value],
-) -> Result<Vec<Row>, StoreError> {
+pub(super) fn query_cached(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
     let found = connection.prepare_cached(sql).and_then(|mut statement| collect_rows(&mut statement, values));
     found.map_err(|error| store_error(&error))
 }

@@ -195,7 +195,7 @@ fn consume_jti(state: &OperatorState, client: &OAuthClient, claims: &Claims) -> 
     if store.used_jtis.contains(now, &key) {
         return Err("jti was already used");
     }
-    store.used_jtis.insert(key, now + MAX_ASSERTION_LIFETIME + CLOCK_SKEW_SECONDS + 1, ());
+    store.used_jtis.insert(now, key.as_str(), now + MAX_ASSERTION_LIFETIME + CLOCK_SKEW_SECONDS + 1, ());
     Ok(())
 }
 

@@ -111,8 +111,8 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
     let authorization: Authorization =
         state.sealer.open(SealedKind::Code, code).ok_or_else(|| invalid("unknown code"))?;
     let mut store = state.store();
-    if let Some(token) = store.used_codes.get_mut(now, code).cloned() {
-        store.used_tokens.insert(token, now + TOKEN_LIFETIME, ());
+    if let Some(token) = store.used_codes.get_mut(now, code).copied() {
+        store.used_tokens.insert(now, token, now + TOKEN_LIFETIME, ());
         return Err(invalid("the code was already used"));
     }
     let is_match = authorization.grant.client_id == client.id
@@ -124,7 +124,7 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
     let issued = issue_token(state, authorization.grant, authorization.nonce)?;
     // Kept until the issued token has expired.
     let expires_at = now + CODE_LIFETIME + TOKEN_LIFETIME;
-    store.used_codes.insert(code.to_owned(), expires_at, issued.access_token.clone());
+    store.used_codes.insert(now, code, expires_at, issued.access_token.as_str().into());
     Ok(issued)
 }
 
@@ -265,7 +265,7 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
         expires_at: now + BACKCHANNEL_LIFETIME,
     };
     let id = random_token()?;
-    state.store().backchannel_requests.insert(id.clone(), now + BACKCHANNEL_LIFETIME + EXPIRED_RETENTION, pending);
+    state.store().backchannel_requests.insert(now, id.as_str(), now + BACKCHANNEL_LIFETIME + EXPIRED_RETENTION, pending);
     Ok(json_response(&json!({ "auth_req_id": id, "expires_in": BACKCHANNEL_LIFETIME, "interval": interval })))
 }
 
