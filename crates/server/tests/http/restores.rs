@@ -45,11 +45,11 @@ async fn restored_database_revives_no_tokens_or_links(world: World) {
     assert_eq!(receiver.next().await.header("x-service-callback-attempt"), "2");
     world.node.engine.node.send_heartbeat().await.unwrap();
 
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(world.clock.now() + BACKUP_AGE));
+    let clock = Arc::new(ManualClock::at(world.clock.now() + BACKUP_AGE));
     let store = restored.open().await;
     let dependencies = EngineDependencies {
         store: Arc::clone(&store),
-        clock: Arc::clone(&clock),
+        clock: Arc::clone(&clock) as _,
         entropy: Arc::new(SystemEntropy::default()),
         transport: Arc::new(Outbound::new(OutboundSettings::default()).unwrap()),
         master_key: master(),
