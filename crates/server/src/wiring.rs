@@ -46,6 +46,8 @@ pub struct NodeDependencies {
     pub entropy: Arc<dyn Entropy>,
     /// `None` unless `ringtrue dev` starts this node.
     pub development: Option<Arc<Development>>,
+    /// Whether the node sends heartbeats every second. Without, a test with a manual clock sends them.
+    pub periodic_heartbeats: bool,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,7 @@ const LISTEN_BACKLOG: u32 = 4096;
 
 /// Starts a node. It serves until `shutdown` is cancelled; [`RunningNode::wait_until_stopped`] waits for its end.
 pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
-    let NodeDependencies { config, store, master, clock, entropy, development } = dependencies;
+    let NodeDependencies { config, store, master, clock, entropy, development, periodic_heartbeats } = dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
     // Opened early: connectors need its address.
@@ -122,6 +124,9 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     };
     connectors.apply(prepared).await;
     spawn_engine_tasks(&tasks, &shutdown, &engine);
+    if periodic_heartbeats {
+        spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| async move { engine.node.run_heartbeat().await });
+    }
     if let Some(file) = state_file.clone() {
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
@@ -188,7 +193,6 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
         engine,
         |engine| async move { engine.node.run_control_plane_refresh().await },
     );
-    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_heartbeat().await });
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_housekeeping().await });
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.node.run_check_retention().await });
     spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.activity.run_flush().await });

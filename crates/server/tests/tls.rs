@@ -48,6 +48,7 @@ async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken)
         clock: Arc::new(SystemClock),
         entropy: Arc::new(entropy),
         development: None,
+        periodic_heartbeats: true,
     };
     wiring::start(dependencies, shutdown.clone()).await.unwrap()
 }

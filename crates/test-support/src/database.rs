@@ -121,7 +121,11 @@ impl Database {
     }
 
     pub async fn open(&self) -> Arc<dyn Store> {
-        ringtrue_store::open(&store_url(&self.address), &StoreOptions::default()).await.expect("a store")
+        self.open_with(&StoreOptions::default()).await
+    }
+
+    pub async fn open_with(&self, options: &StoreOptions) -> Arc<dyn Store> {
+        ringtrue_store::open(&store_url(&self.address), options).await.expect("a store")
     }
 
     /// Locks a PostgreSQL table until the guard is dropped.

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ringtrue_test_support::poll_until;
+use ringtrue_store::StoreOptions;
+use ringtrue_test_support::{WAIT_LIMIT, poll_until};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
     client::{HttpResponse, Request},
     database::Database,
+    keys::insert_keys,
     reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
     world::World,
 };
@@ -66,13 +68,17 @@ async fn lock_timeout_returns_503() {
 /// Lists have their own connections; checks use others.
 #[tokio::test]
 async fn exhausted_connection_pool_returns_503() {
-    let world = World::postgres().await;
+    let database = Database::postgres().await;
+    // Blocked requests keep their connections for longer than others wait for one.
+    let store = database.open_with(&StoreOptions { search_timeout: WAIT_LIMIT, ..StoreOptions::default() }).await;
+    insert_keys(&*store).await;
+    let world = World::on(database, store, |_| {}).await;
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
     let events = Request::get(&format!("{}/audit-events", world.acme.path())).bearer(&world.management_token().await);
 
     let lock = world.database.lock("audit_events");
-    // More than the pool size, so that timed-out requests make room for others.
+    // More than the pool size: the others wait for a connection, and are refused.
     let blocked_requests = join_all((0..4 * POOL_SIZE).map(|_| async {
         loop {
             assert_unavailable(send_in_time(&world, events.clone()).await);

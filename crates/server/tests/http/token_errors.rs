@@ -231,19 +231,20 @@ async fn accept_header_selects_the_error_content_type() {
 /// Includes requests that do not reach the endpoint.
 #[tokio::test]
 async fn middleware_errors_have_the_oauth_format() {
-    let world = World::configured(|config| config.http.request_timeout = Duration::from_millis(100)).await;
+    let world = World::sqlite().await;
+    let impatient = World::configured(|config| config.http.request_timeout = Duration::from_millis(100)).await;
     let filler = "x".repeat(9 * 1024);
     for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
         let waiting = Request::post(endpoint).header("Content-Type", FORM).header("Content-Length", "100");
-        for (request, status, code) in [
-            (Request::post(endpoint).header("Host", "us.api.example.com"), 421, "wrong_region"),
-            (Request::post(&format!("{endpoint}?{filler}")), 414, "uri_too_long"),
-            (Request::post(endpoint).header("X-Filler", &filler), 431, "request_header_fields_too_large"),
-            (waiting, 503, "service_unavailable"),
+        for (World { node, .. }, request, status, code) in [
+            (&world, Request::post(endpoint).header("Host", "us.api.example.com"), 421, "wrong_region"),
+            (&world, Request::post(&format!("{endpoint}?{filler}")), 414, "uri_too_long"),
+            (&world, Request::post(endpoint).header("X-Filler", &filler), 431, "request_header_fields_too_large"),
+            (&impatient, waiting, 503, "service_unavailable"),
         ] {
             for (accept, expected) in [(JSON, JSON), ("*/*", PROBLEM)] {
                 let request = request.clone().header("Accept", accept);
-                let response = client::send_raw(world.node.address, &request.bytes(world.node.address)).await;
+                let response = client::send_raw(node.address, &request.bytes(node.address)).await;
                 let response = assert_contract(&request, client::parse(&response, false)).assert_problem(status, code);
                 assert_eq!(response.header("content-type"), Some(expected), "{code}");
                 reads_as_oauth(&response, code);

@@ -46,6 +46,15 @@ pub struct World {
     config: Config,
 }
 
+/// What a node takes the time from.
+enum TimeSource {
+    /// The test advances the time, and sends the heartbeats that it needs. Periodic ones would exchange demand for rate
+    /// limits at random moments of the test's time.
+    Manual(Arc<ManualClock>),
+    /// The database, sampled with periodic heartbeats, on a machine with this clock.
+    Database(Arc<dyn Clock>),
+}
+
 /// A workspace and its first credential.
 #[derive(Clone, Debug)]
 pub struct Tenant {
@@ -91,37 +100,46 @@ impl World {
     }
 
     pub async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let clock = Arc::new(ManualClock::at(START_TIME));
-        let mut world = World::at(database, store, Arc::clone(&clock) as _, change).await;
-        world.clock = clock;
-        world
+        World::at(database, store, Arc::new(ManualClock::at(START_TIME)), change).await
     }
 
     pub async fn at(
         database: Database,
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<ManualClock>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        World::with_time(database, store, TimeSource::Manual(clock), change).await
+    }
+
+    async fn with_time(
+        database: Database,
+        store: Arc<dyn Store>,
+        time: TimeSource,
         change: impl FnOnce(&mut Config),
     ) -> Self {
         let mut config = config(database.address());
         change(&mut config);
         let shutdown = CancellationToken::new();
-        let node = start(&config, store, &clock, &shutdown).await;
+        let node = start(&config, store, &time, &shutdown).await;
         let acme = tenant(&node, "Acme").await;
-        World { node, clock: Arc::new(ManualClock::at(START_TIME)), acme, database, shutdown, config }
+        let clock = match time {
+            TimeSource::Manual(clock) => clock,
+            TimeSource::Database(_) => Arc::new(ManualClock::at(START_TIME)),
+        };
+        World { node, clock, acme, database, shutdown, config }
     }
 
     /// Uses the database time, on a machine with this clock.
     pub async fn with_database_clock(database: Database, machine: Arc<dyn Clock>) -> Self {
         let store = database.open().await;
         insert_keys(&*store).await;
-        World::at(database, store, Arc::new(DatabaseClock::new(machine)), |_| {}).await
+        World::with_time(database, store, TimeSource::Database(machine), |_| {}).await
     }
 
     /// Another node that uses the database time, on a machine with this clock.
     pub async fn node_with_database_clock(&self, machine: Arc<dyn Clock>) -> RunningNode {
-        let clock: Arc<dyn Clock> = Arc::new(DatabaseClock::new(machine));
-        start(&self.config, self.database.open().await, &clock, &self.shutdown).await
+        start(&self.config, self.database.open().await, &TimeSource::Database(machine), &self.shutdown).await
     }
 
     /// Another node on the same database.
@@ -133,21 +151,21 @@ impl World {
     pub async fn node_with(&self, change: impl FnOnce(&mut Config)) -> RunningNode {
         let mut config = self.config.clone();
         change(&mut config);
-        start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await
+        start(&config, self.database.open().await, &self.manual_time(), &self.shutdown).await
     }
 
     /// Error of starting a node on the same database with a changed configuration.
     pub async fn start_error(&self, change: impl FnOnce(&mut Config)) -> String {
         let mut config = self.config.clone();
         change(&mut config);
-        let started = try_start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await;
+        let started = try_start(&config, self.database.open().await, &self.manual_time(), &self.shutdown).await;
         started.expect_err("the node must not start").to_string()
     }
 
     /// Another node on the same database, with its shutdown token.
     pub async fn stoppable_node(&self) -> (RunningNode, CancellationToken) {
         let shutdown = self.shutdown.child_token();
-        (start(&self.config, self.database.open().await, &self.manual_clock(), &shutdown).await, shutdown)
+        (start(&self.config, self.database.open().await, &self.manual_time(), &shutdown).await, shutdown)
     }
 
     pub async fn another_tenant(&self) -> Tenant {
@@ -158,8 +176,8 @@ impl World {
         &self.config
     }
 
-    fn manual_clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.clock) as _
+    fn manual_time(&self) -> TimeSource {
+        TimeSource::Manual(Arc::clone(&self.clock))
     }
 
     pub fn advance(&self, by: SignedDuration) {
@@ -307,25 +325,30 @@ fn config(store: &str) -> Config {
 async fn start(
     config: &Config,
     store: Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
+    time: &TimeSource,
     shutdown: &CancellationToken,
 ) -> RunningNode {
-    try_start(config, store, clock, shutdown).await.expect("a node")
+    try_start(config, store, time, shutdown).await.expect("a node")
 }
 
 async fn try_start(
     config: &Config,
     store: Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
+    time: &TimeSource,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<RunningNode> {
+    let (clock, periodic_heartbeats): (Arc<dyn Clock>, bool) = match time {
+        TimeSource::Manual(clock) => (Arc::clone(clock) as _, false),
+        TimeSource::Database(machine) => (Arc::new(DatabaseClock::new(Arc::clone(machine))), true),
+    };
     let dependencies = NodeDependencies {
         config: config.clone(),
         store,
         master: master(),
-        clock: Arc::clone(clock),
+        clock,
         entropy: Arc::new(SystemEntropy::default()),
         development: None,
+        periodic_heartbeats,
     };
     wiring::start(dependencies, shutdown.clone()).await
 }

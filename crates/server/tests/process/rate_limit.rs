@@ -16,7 +16,7 @@ use ringtrue_test_support::{
     http_client::{self, HttpResponse, Request},
 };
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::interval};
 
 use crate::deployment::{CHECKS, Deployment};
 
@@ -25,8 +25,9 @@ const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "12"), ("RINGT
 const READS: usize = 12;
 const CREATES: usize = 6;
 const LOAD: Duration = Duration::from_secs(8);
-/// Clients of each kind, which send the next request after each response.
+/// Clients of each kind, which together send at least five times as many requests as the limit.
 const CLIENTS: usize = 6;
+const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn sqlite() {
@@ -49,12 +50,16 @@ async fn limit_holds_under_load(database: &Database) {
     for _ in 0..CLIENTS {
         let (reads, creates) = (Arc::clone(&reads), Arc::clone(&creates));
         callers.spawn(async move {
+            let mut requests = interval(REQUEST_INTERVAL);
             while started_at.elapsed() < LOAD {
+                requests.tick().await;
                 reads.make(Request::get(&format!("{CHECKS}?size=1"))).await;
             }
         });
         callers.spawn(async move {
+            let mut requests = interval(REQUEST_INTERVAL);
             while started_at.elapsed() < LOAD {
+                requests.tick().await;
                 let number = format!("+9901{:06}00", creates.made.load(Ordering::SeqCst));
                 creates.make(Request::post(CHECKS).json(&json!({"phone_number": number}))).await;
             }

@@ -165,6 +165,7 @@ async fn start(
         clock,
         entropy: Arc::new(SystemEntropy::default()),
         development: Some(Arc::clone(&development)),
+        periodic_heartbeats: true,
     };
     let running = wiring::start(dependencies, shutdown).await.map_err(|error| {
         let is_in_use = error.chain().any(|cause| {
