@@ -12,7 +12,6 @@ mod audit;
 mod blocks;
 mod callbacks;
 mod chart;
-mod check_filters;
 mod checks;
 mod credentials;
 mod csv;
