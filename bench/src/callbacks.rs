@@ -165,6 +165,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimi
         number_lookup_cache_capacity: 1_000,
         request_log_retention: None,
         max_members_per_workspace: 500,
+        require_second_factor: false,
     };
     Ok(Engine::start(parts, settings).await?)
 }

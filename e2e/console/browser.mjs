@@ -18,10 +18,13 @@ let browser;
 // Reused, because the console link is single-use.
 let demoSession;
 
+/** Settings of the deployment, as environment variables. Test files add theirs when they are loaded. */
+export const settings = {};
+
 // Each test file has its own deployment and browser.
 before(async () => {
   await mkdir(SCREENSHOTS, { recursive: true });
-  ringtrue = await startRingtrue();
+  ringtrue = await startRingtrue(settings);
   browser = await launchChromium();
 });
 after(async () => {

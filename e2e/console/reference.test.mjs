@@ -10,6 +10,21 @@ consoleTest('error page links to an operation of the API reference', async ({ pa
   await page.getByText('Idempotency-Key').first().waitFor();
 });
 
+consoleTest('theme chosen in the console applies to the reference and the error pages', async (visitor) => {
+  const { page } = visitor;
+  await visitor.enterDemo();
+  await page.getByRole('button', { name: 'Theme: system' }).click();
+  await page.getByRole('button', { name: 'Theme: light' }).click();
+  await page.getByRole('button', { name: 'Theme: dark' }).waitFor();
+  await page.goto('/docs');
+  await page.locator('body.dark-mode').waitFor();
+  await page.goto('/errors');
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  assert.equal(await ground(), 'rgb(19, 22, 25)');
+  await page.emulateMedia({ colorScheme: 'light' });
+  assert.equal(await ground(), 'rgb(19, 22, 25)', 'the choice prevails over the system');
+});
+
 consoleTest('reference has no internal operations, and no token for strangers', async ({ page }) => {
   await page.goto('/docs#tag/verifications/createVerification');
   await page.getByRole('heading', { name: 'Create a verification' }).first().waitFor();

@@ -47,7 +47,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callback::{Callbacks, Courier, CourierDependencies, RunningTests},
+    callback::{BulkResendBudget, Callbacks, Courier, CourierDependencies, RunningTests},
     checks::Checks,
     context::Context,
     control_plane::{ControlPlane, RefreshError},
@@ -97,6 +97,8 @@ pub struct EngineSettings {
     pub request_log_retention: Option<SignedDuration>,
     /// Limit on the members and pending invitations of a workspace.
     pub max_members_per_workspace: u32,
+    /// Whether accounts that sign in to the console by password must have a second factor.
+    pub require_second_factor: bool,
 }
 
 /// Dependencies of an [`Engine`].
@@ -255,6 +257,7 @@ impl Engine {
                 idempotency: idempotency.clone(),
                 courier: courier.clone(),
                 running_tests: RunningTests::default(),
+                bulk_resends: BulkResendBudget::default(),
             }),
             management: Arc::new(Management {
                 context: context.clone(),

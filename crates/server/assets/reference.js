@@ -14,6 +14,10 @@ const configuration = {
   withDefaultFonts: false,
 };
 
+// The theme chosen in the console. Without a choice, the reference has a switch of its own.
+const { theme } = document.documentElement.dataset;
+if (theme) Object.assign(configuration, { forceDarkModeState: theme, hideDarkModeToggle: true });
+
 /** Presets the token of all requests that users try. */
 function withToken(token, scope) {
   const clientCredentials = { token, selectedScopes: [scope] };
@@ -43,6 +47,7 @@ async function getToken() {
   const scope = scopeField.value;
   const response = await fetch(path, {
     method: "POST",
+    headers: { accept: "application/json" },
     body: new URLSearchParams({ form_token: sandbox.form_token, scope }),
     redirect: "error",
   });
@@ -64,7 +69,7 @@ form.addEventListener("submit", async (event) => {
 });
 
 async function start() {
-  const response = await fetch("/console/sandbox-projects");
+  const response = await fetch("/console/sandbox-projects", { headers: { accept: "application/json" } });
   if (!response.ok) return;
   sandbox = await response.json();
   if (sandbox.projects.length === 0) return;

@@ -1,4 +1,4 @@
-// Applies the chosen theme before the page is painted. Without a choice the page follows the system.
+// Applies the theme chosen in the console before the page is painted. Without a choice the page follows the system.
 'use strict';
 try {
   const theme = localStorage.getItem('theme');

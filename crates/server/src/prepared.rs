@@ -127,6 +127,7 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
         number_lookup_cache_capacity: 100_000,
         request_log_retention: config.keep_requests,
         max_members_per_workspace: config.max_members,
+        require_second_factor: config.require_second_factor,
     }
 }
 

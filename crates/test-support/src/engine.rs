@@ -27,5 +27,6 @@ pub fn engine_settings() -> EngineSettings {
         number_lookup_cache_capacity: 100,
         request_log_retention: None,
         max_members_per_workspace: 500,
+        require_second_factor: false,
     }
 }

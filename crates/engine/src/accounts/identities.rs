@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 
-use super::{AccountError, Accounts, Administrator, ClientInfo, SessionToken};
+use super::{AccountError, Accounts, Administrator, ClientInfo, SessionToken, sessions::SignInMethod};
 use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
 
 /// Attempts of a change that is repeated if the account changes meanwhile.
@@ -131,7 +131,7 @@ impl Accounts {
             audit.extend(current.identity.is_none().then(|| new_event(Action::AccountIdentityLinked)));
             audit.extend(self.access_events(&Actor::System, None, &current, &after));
             audit.push(new_event(Action::AccountSignedIn));
-            let (token, session) = self.new_session(account, client)?;
+            let (token, session) = self.new_session(account, SignInMethod::Identity, client)?;
             if self.store.sign_in_with_identity(IdentitySignIn { before, after, session }, &audit).await? {
                 return Ok(token);
             }

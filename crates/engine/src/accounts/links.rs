@@ -13,7 +13,8 @@ use ringtrue_domain::{
 use uuid::Uuid;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SignInStep, add_clamped, passwords,
+    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep,
+    add_clamped, passwords,
 };
 use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
 
@@ -103,7 +104,7 @@ impl Accounts {
                 Some(hash)
             }
         };
-        let (session_token, session) = self.new_session(account.id, client)?;
+        let (session_token, session) = self.new_session(account.id, SignInMethod::Password, client)?;
         let used = self.sessions.redeem_link(link, hash.as_ref(), session, &audit).await?;
         if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }

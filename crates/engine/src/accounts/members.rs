@@ -14,7 +14,7 @@ use ringtrue_domain::{
 };
 
 use super::{
-    AccessLink, Accounts, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, add_clamped,
+    AccessLink, Accounts, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, SignInMethod, add_clamped,
     links::LinkKind, passwords,
 };
 use crate::{
@@ -186,7 +186,7 @@ impl Accounts {
         let now = self.context.now();
         let id = AccountId(self.context.new_uuid(now));
         let account = Account { id, email: invitation.email, is_admin: false, created_at: now };
-        let (session_token, session) = self.new_session(id, client)?;
+        let (session_token, session) = self.new_session(id, SignInMethod::Password, client)?;
         let actor = Actor::Account(id);
         let manager = ManagementActor { workspace: workspace.id, actor: actor.clone(), request_id };
         let audit = [

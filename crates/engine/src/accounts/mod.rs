@@ -6,18 +6,16 @@
 //! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
 
 mod administration;
-mod flash;
 mod identities;
 mod links;
 mod members;
 mod passwords;
 mod second_factor;
+mod sessions;
 mod totp;
 
 use std::{net::IpAddr, sync::Arc};
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
@@ -27,32 +25,26 @@ use ringtrue_domain::{
 };
 
 pub use administration::AccountError;
-pub use flash::FLASH_MAX_AGE;
 pub use identities::{ExternalIdentity, IdentityError, IdentityPolicy, WorkspaceClaim};
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
 pub use passwords::{InvalidPassword, Password};
-pub use second_factor::{PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep};
+pub use second_factor::{
+    PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup, SignInStep,
+};
+use sessions::SignInMethod;
+pub use sessions::{ClientInfo, FLASH_MAX_AGE, SESSION_MAX_AGE, SessionListItem, SessionToken};
 
 use crate::{
     context::Context,
     management::ManagementActor,
     ports::{
-        AccountStore, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberStore, NewSession, PasswordChange,
-        SessionOrigin, SessionStore, SessionSummary, StoreError, TokenHash, WorkspaceStore,
+        AccountStore, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberStore, PasswordChange, SessionStore,
+        StoreError, WorkspaceStore,
     },
     rate_limit::ip_bucket,
 };
-
-const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
-/// A session ends after this time, even if it is used.
-pub const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
-const RANDOM_TOKEN_BYTES: usize = 32;
-/// Length in base64url without padding.
-const RANDOM_TOKEN_CHARS: usize = 43;
-/// Minimum time between two writes of a session's last use.
-const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 const MAX_CACHED_DELAYS: usize = 20_000;
 
@@ -61,6 +53,8 @@ const MAX_CACHED_DELAYS: usize = 20_000;
 pub struct ConsoleUser {
     pub account: Account,
     pub memberships: Vec<Membership>,
+    /// The deployment requires a second factor, and the account has only a password: the user may only set one up.
+    pub needs_second_factor: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +66,8 @@ pub enum AccessDenied {
     InsufficientRole { role: Role },
     #[error("only administrators of this deployment can do this")]
     NotAdmin,
+    #[error("set up a second factor first")]
+    NeedsSecondFactor,
 }
 
 impl ConsoleUser {
@@ -90,6 +86,7 @@ impl ConsoleUser {
         request_id: Option<String>,
     ) -> Result<ManagementActor, AccessDenied> {
         match self.role_in(workspace) {
+            _ if self.needs_second_factor => Err(AccessDenied::NeedsSecondFactor),
             None => Err(AccessDenied::NotAMember),
             Some(role) if !role.may(power) => Err(AccessDenied::InsufficientRole { role }),
             Some(_) => Ok(ManagementActor { workspace, actor: Actor::Account(self.account.id), request_id }),
@@ -98,6 +95,9 @@ impl ConsoleUser {
 
     /// Authorises a use case of the whole deployment. All console access to the deployment is decided here.
     pub fn authorize_admin(&self, request_id: Option<String>) -> Result<Administrator, AccessDenied> {
+        if self.needs_second_factor {
+            return Err(AccessDenied::NeedsSecondFactor);
+        }
         let actor = Actor::Account(self.account.id);
         if self.account.is_admin { Ok(Administrator { actor, request_id }) } else { Err(AccessDenied::NotAdmin) }
     }
@@ -128,34 +128,6 @@ impl Administrator {
     }
 }
 
-/// The browser that signs in.
-#[derive(Clone, Debug)]
-pub struct ClientInfo {
-    pub address: IpAddr,
-    pub user_agent: String,
-}
-
-impl ClientInfo {
-    const MAX_USER_AGENT_CHARS: usize = 200;
-
-    /// The part that is stored: the network of the address, and the printable characters of the user agent.
-    fn origin(&self) -> SessionOrigin {
-        let network = match self.address.to_canonical() {
-            IpAddr::V4(address) => {
-                let [a, b, c, _] = address.octets();
-                format!("{a}.{b}.{c}.0/24")
-            }
-            IpAddr::V6(address) => {
-                let [a, b, c, ..] = address.segments();
-                format!("{}/48", std::net::Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
-            }
-        };
-        let is_printable = |symbol: &char| symbol.is_ascii_graphic() || *symbol == ' ';
-        let user_agent = self.user_agent.chars().filter(is_printable).take(Self::MAX_USER_AGENT_CHARS).collect();
-        SessionOrigin { network, user_agent }
-    }
-}
-
 /// How a user signs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInMethods {
@@ -165,33 +137,6 @@ pub struct SignInMethods {
     pub identity_issuer: Option<String>,
     /// `None`: no second factor.
     pub unused_recovery_codes: Option<u32>,
-}
-
-/// A session in the list that its account's owner sees.
-#[derive(Clone, Debug)]
-pub struct SessionListItem {
-    /// Identifies the session in forms. It is not a credential.
-    pub id: String,
-    pub origin: SessionOrigin,
-    pub created_at: Timestamp,
-    pub seen_at: Timestamp,
-    pub is_current: bool,
-}
-
-/// The session cookie's value.
-#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
-#[debug("SessionToken(…)")]
-pub struct SessionToken(String);
-
-impl SessionToken {
-    pub fn parse(text: &str) -> Option<Self> {
-        has_token_format(text).then(|| SessionToken(text.to_owned()))
-    }
-
-    /// Exposes the token, to be sent to its browser only.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -292,7 +237,7 @@ impl Accounts {
         if record.second_factor.is_some() {
             return Ok(SignInStep::SecondFactor(self.new_pending_sign_in(account, &hash)?));
         }
-        let (token, session) = self.new_session(account, client)?;
+        let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
         let is_begun = self.sessions.begin_session(session, &hash, guess, &audit).await?;
         if is_begun { Ok(SignInStep::SignedIn(token)) } else { Err(SignInError::WrongCredentials) }
@@ -328,100 +273,6 @@ impl Accounts {
             identity_issuer: record.identity.map(|identity| identity.issuer),
             unused_recovery_codes: record.second_factor.as_ref().map(second_factor::count_unused_recovery_codes),
         }))
-    }
-
-    /// The user's sessions, most recently used first.
-    pub async fn list_sessions(
-        &self,
-        user: &ConsoleUser,
-        current: &SessionToken,
-    ) -> Result<Vec<SessionListItem>, StoreError> {
-        let current = self.hash_session_token(current)?;
-        let found = self.sessions.list_sessions(user.account.id, self.context.now()).await?;
-        let item = |session: SessionSummary| {
-            Ok(SessionListItem {
-                id: self.public_session_id(session.token)?,
-                is_current: session.token == current,
-                origin: session.origin,
-                created_at: session.created_at,
-                seen_at: session.seen_at,
-            })
-        };
-        found.into_iter().map(item).collect()
-    }
-
-    /// Ends one of the user's sessions. Returns `false` if the id is unknown.
-    pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
-        let account = user.account.id;
-        for session in self.sessions.list_sessions(account, self.context.now()).await? {
-            if self.public_session_id(session.token)? == id {
-                let audit =
-                    self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-                return self.sessions.end_session(session.token, &audit).await;
-            }
-        }
-        Ok(false)
-    }
-
-    /// Ends the user's sessions other than the current one.
-    pub async fn end_other_sessions(&self, user: &ConsoleUser, current: &SessionToken) -> Result<(), StoreError> {
-        let account = user.account.id;
-        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-        self.sessions.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
-    }
-
-    /// Returns the user of a valid session, and extends the session.
-    pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
-        let now = self.context.now();
-        let hash = self.hash_session_token(token)?;
-        let Some(found) = self.sessions.find_session(hash, now).await? else { return Ok(None) };
-        if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
-            let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
-            self.sessions.extend_session(hash, now, expires_at).await?;
-        }
-        Ok(Some(ConsoleUser { account: found.account, memberships: found.memberships }))
-    }
-
-    pub async fn sign_out(&self, user: &ConsoleUser, token: &SessionToken) -> Result<(), StoreError> {
-        let account = user.account.id;
-        let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
-        self.sessions.end_session(self.hash_session_token(token)?, &audit).await?;
-        Ok(())
-    }
-
-    /// CSRF token for the forms of a browser, derived from its cookie.
-    pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&[b"form-token", cookie.as_bytes()])?))
-    }
-
-    pub fn is_valid_csrf_token(&self, cookie: &str, given: &str) -> Result<bool, StoreError> {
-        let expected = self.csrf_token(cookie)?;
-        Ok(verify_slices_are_equal(expected.as_bytes(), given.as_bytes()).is_ok())
-    }
-
-    /// A random bearer token in base64url.
-    pub fn generate_token(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<RANDOM_TOKEN_BYTES>())
-    }
-
-    /// Seals data for a cookie. It can be opened until its lifetime ends, for the same purpose only.
-    pub fn seal_for_browser(
-        &self,
-        purpose: &str,
-        plain: &[u8],
-        lifetime: SignedDuration,
-    ) -> Result<String, StoreError> {
-        let expires_at = add_clamped(self.context.now(), lifetime).as_millisecond();
-        let plain = [&expires_at.to_be_bytes()[..], plain].concat();
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(format!("browser:{purpose}").as_bytes(), &plain)?))
-    }
-
-    /// Opens data of [`seal_for_browser`](Self::seal_for_browser). `None`: forged or expired.
-    pub fn unseal_from_browser(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
-        let sealed = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let plain = self.context.unseal(format!("browser:{purpose}").as_bytes(), &sealed)?;
-        let (expires_at, plain) = plain.split_first_chunk()?;
-        (self.context.now().as_millisecond() < i64::from_be_bytes(*expires_at)).then(|| plain.to_vec())
     }
 
     /// The end of the delay that applies to an attempt, as far as this node has cached it.
@@ -463,34 +314,6 @@ impl Accounts {
             at: self.context.now(),
         })
     }
-
-    fn new_session(&self, account: AccountId, client: &ClientInfo) -> Result<(SessionToken, NewSession), StoreError> {
-        let token = SessionToken(self.generate_token());
-        let now = self.context.now();
-        let session = NewSession {
-            token: self.hash_session_token(&token)?,
-            account,
-            origin: client.origin(),
-            created_at: now,
-            expires_at: add_clamped(now, SESSION_IDLE_TIMEOUT.min(SESSION_MAX_AGE)),
-        };
-        Ok((token, session))
-    }
-
-    pub(crate) fn hash_session_token(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
-        self.context.keyed_hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
-    }
-
-    fn public_session_id(&self, token: TokenHash) -> Result<String, StoreError> {
-        let hash = self.context.keyed_hash(&[b"session-id", &token.0])?;
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
-    }
-}
-
-/// Whether a text has the format of [`Accounts::generate_token`]. Other texts are rejected without a query.
-fn has_token_format(text: &str) -> bool {
-    let mut bytes = [0; RANDOM_TOKEN_BYTES];
-    text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)
 }
 
 /// Rounded up to whole seconds, at least one.
@@ -501,23 +324,4 @@ fn whole_seconds_until(now: Timestamp, until: Timestamp) -> u32 {
 
 fn add_clamped(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn session_origins_are_coarse_and_printable() {
-        for (address, network) in [
-            ("203.0.113.77", "203.0.113.0/24"),
-            ("::ffff:203.0.113.77", "203.0.113.0/24"),
-            ("2001:db8:1:2::3", "2001:db8:1::/48"),
-        ] {
-            let user_agent = format!("Browser/1\r\n\u{202e}\u{7f}{}", "x".repeat(300));
-            let origin = ClientInfo { address: address.parse().unwrap(), user_agent }.origin();
-            assert_eq!(origin.network, network);
-            assert!(origin.user_agent.starts_with("Browser/1xxx") && origin.user_agent.len() == 200);
-        }
-    }
 }

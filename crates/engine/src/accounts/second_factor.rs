@@ -15,11 +15,14 @@ use ringtrue_domain::{
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::{AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, SessionToken, SignInError, totp};
+use super::{
+    AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, Password, SessionToken, SignInError, passwords,
+    sessions::SignInMethod, totp,
+};
 use crate::{
     ports::{
-        AccountRecord, LoginAttempt, LoginThrottleKey, PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt,
-        SecondFactorUse, StoreError,
+        AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SecondFactor, SecondFactorProof,
+        SecondFactorSalt, SecondFactorUse, StoreError,
     },
     rate_limit::ip_bucket,
 };
@@ -61,10 +64,32 @@ pub struct SecondFactorSetup {
     pub secret: String,
 }
 
+/// What a user enters to set up a second factor.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("SecondFactorInput(…)")]
+pub struct SecondFactorInput<'i> {
+    /// The salt of the [`SecondFactorSetup`].
+    pub salt: &'i str,
+    /// A code of the new second factor.
+    pub code: &'i str,
+    /// The current password.
+    pub password: &'i str,
+    /// A code of the second factor to replace, or a recovery code. Ignored if the account has none.
+    pub current_code: &'i str,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SecondFactorError {
     #[error("this code is wrong, has expired or was used before")]
     WrongCode,
+    #[error("the code of the current second factor is wrong, has expired or was used before")]
+    WrongCurrentCode,
+    #[error("the current password is wrong")]
+    WrongPassword,
+    #[error("too many sign-ins at the moment; try again shortly")]
+    Busy,
+    #[error("this deployment requires a second factor; you can replace it, but not turn it off")]
+    Required,
     #[error("too many failed attempts; try again in {seconds} s")]
     Throttled { seconds: u32 },
     #[error("the second factor of this account has changed meanwhile; reload the page")]
@@ -78,14 +103,26 @@ pub enum SecondFactorError {
 impl From<SignInError> for SecondFactorError {
     fn from(error: SignInError) -> Self {
         match error {
-            SignInError::WrongCredentials | SignInError::Busy => SecondFactorError::WrongCode,
+            SignInError::WrongCredentials => SecondFactorError::WrongCode,
+            SignInError::Busy => SecondFactorError::Busy,
             SignInError::Throttled { seconds } => SecondFactorError::Throttled { seconds },
             SignInError::Store(error) => SecondFactorError::Store(error),
         }
     }
 }
 
+impl From<passwords::PasswordQueueFull> for SecondFactorError {
+    fn from(passwords::PasswordQueueFull: passwords::PasswordQueueFull) -> Self {
+        SecondFactorError::Busy
+    }
+}
+
 impl Accounts {
+    /// Whether accounts that sign in by password must have a second factor.
+    pub fn is_second_factor_required(&self) -> bool {
+        self.context.settings.require_second_factor
+    }
+
     /// Generates a second factor for the user. Nothing is stored.
     pub fn generate_second_factor(&self, user: &ConsoleUser) -> Result<SecondFactorSetup, StoreError> {
         self.second_factor_setup(user.account.id, SecondFactorSalt(self.context.entropy.bytes()))
@@ -100,21 +137,39 @@ impl Accounts {
         parse_salt(salt).map(|salt| self.second_factor_setup(user.account.id, salt)).transpose()
     }
 
-    /// Enables a second factor, confirmed by its first code. Returns the recovery codes.
+    /// Enables a second factor, confirmed by its first code, or replaces the current one. Ends the account's other
+    /// sessions, which began without it. Returns the recovery codes.
     pub async fn enable_second_factor(
         &self,
         user: &ConsoleUser,
-        salt: &str,
-        code: &str,
+        session: &SessionToken,
+        input: SecondFactorInput<'_>,
+        address: IpAddr,
     ) -> Result<Vec<String>, SecondFactorError> {
         let account = user.account.id;
-        let salt = parse_salt(salt).ok_or(SecondFactorError::Changed)?;
+        let salt = parse_salt(input.salt).ok_or(SecondFactorError::Changed)?;
         let secret = self.totp_secret(account, salt)?;
-        let step = totp::find_step(&*secret, &normalize_code(code), self.context.now());
+        // Not throttled: the user knows this secret.
+        let step = totp::find_step(&*secret, &normalize_code(input.code), self.context.now());
         let step = step.ok_or(SecondFactorError::WrongCode)?;
-        let action = Action::AccountSecondFactorEnabled;
-        let audit = self.context.new_account_audit_event(Actor::Account(account), action, account);
-        if !self.store.enable_second_factor(account, salt, step, &audit).await? {
+        let mut attempts = vec![self.count_login_attempt(user.account.email.as_str(), address).await?];
+        let entered = Password::parse_existing(input.password).map_err(|_| SecondFactorError::WrongPassword)?;
+        let record = self.store.find_account(account).await?.ok_or(SecondFactorError::Changed)?;
+        let is_correct = self.password_hasher.verify(entered, record.password.clone()).await?;
+        let password = record.password.filter(|_| is_correct).ok_or(SecondFactorError::WrongPassword)?;
+        let replaces = match record.second_factor {
+            Some(current) => {
+                attempts.push(self.count_second_factor_attempt(account, address).await?);
+                let used = self.verify_code(account, current, input.current_code)?;
+                Some(used.ok_or(SecondFactorError::WrongCurrentCode)?)
+            }
+            None => None,
+        };
+        let audit =
+            self.context.new_account_audit_event(Actor::Account(account), Action::AccountSecondFactorEnabled, account);
+        let session = self.hash_session_token(session)?;
+        let factor = NewSecondFactor { account, salt, step, password, replaces, session, attempts };
+        if !self.store.enable_second_factor(factor, &audit).await? {
             return Err(SecondFactorError::Changed);
         }
         let with_hyphen =
@@ -129,6 +184,9 @@ impl Accounts {
         code: &str,
         address: IpAddr,
     ) -> Result<(), SecondFactorError> {
+        if self.is_second_factor_required() {
+            return Err(SecondFactorError::Required);
+        }
         let account = user.account.id;
         let record = self.store.find_account(account).await?;
         let factor = record.and_then(|record| record.second_factor).ok_or(SecondFactorError::Changed)?;
@@ -168,7 +226,7 @@ impl Accounts {
         if matches!(used.proof, SecondFactorProof::RecoveryCode { .. }) {
             audit.insert(0, new_event(Action::AccountRecoveryCodeUsed));
         }
-        let (token, session) = self.new_session(account, client)?;
+        let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let attempts = [self.new_login_attempt(record.account.email.as_str(), client.address)?, attempt];
         let is_begun =
             self.sessions.begin_session_with_second_factor(session, &password, used, attempts, &audit).await?;

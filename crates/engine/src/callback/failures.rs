@@ -1,11 +1,16 @@
 //! Callbacks of a project that failed: listed by receiver and reason, and resent together.
 
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
 use futures_util::future::join_all;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::CheckId,
     product::Product,
-    tenancy::{Project, ProjectId},
+    tenancy::{Project, ProjectId, WorkspaceId},
 };
 
 use super::{Callbacks, ResendError, sealing};
@@ -19,6 +24,8 @@ use crate::{
 pub const MAX_LISTED_FAILURES: u32 = 1_000;
 /// Callbacks that one request resends.
 pub const MAX_BULK_RESENDS: usize = 200;
+/// Time after which a workspace may resend one more callback in bulk.
+const MILLIS_PER_BULK_RESEND: i64 = 50;
 /// Few, so that a bulk resend leaves connections of the database to other requests.
 const CONCURRENT_RESENDS: usize = 4;
 
@@ -60,7 +67,7 @@ pub struct BulkResend {
     pub queued: usize,
     /// Resent by others meanwhile, erased, or resent too often.
     pub refused: usize,
-    /// Matching callbacks beyond [`MAX_BULK_RESENDS`].
+    /// Matching callbacks beyond [`MAX_BULK_RESENDS`], or beyond what the workspace may resend now.
     pub remaining: usize,
     /// For [`Callbacks::resend_progress`].
     pub batch: Option<ResendBatch>,
@@ -72,6 +79,29 @@ pub struct ResendBatch {
     pub since: Timestamp,
     pub first: CheckId,
     pub last: CheckId,
+}
+
+/// Limits bulk resends: a workspace may resend [`MAX_BULK_RESENDS`] at once, and twenty per second after that. It is not
+/// the limit on creating checks, which resends by the API count against: when a receiver is back after an outage, its
+/// resends must not displace new checks.
+#[derive(Debug, Default)]
+pub(crate) struct BulkResendBudget {
+    /// When each workspace may resend the full number again.
+    full_at: Mutex<HashMap<WorkspaceId, Timestamp>>,
+}
+
+impl BulkResendBudget {
+    /// Takes up to `wanted` resends. Returns how many are granted.
+    fn take(&self, workspace: WorkspaceId, wanted: usize, now: Timestamp) -> usize {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        full_at.retain(|_, at| *at > now);
+        let missing_millis = full_at.get(&workspace).map_or(0, |at| at.as_millisecond() - now.as_millisecond());
+        let missing = (missing_millis + MILLIS_PER_BULK_RESEND - 1) / MILLIS_PER_BULK_RESEND;
+        let granted = wanted.min(MAX_BULK_RESENDS.saturating_sub(usize::try_from(missing).unwrap_or(usize::MAX)));
+        let millis = missing_millis + MILLIS_PER_BULK_RESEND * i64::try_from(granted).unwrap_or(i64::MAX);
+        full_at.insert(workspace, now.saturating_add(SignedDuration::from_millis(millis)).unwrap_or(Timestamp::MAX));
+        granted
+    }
 }
 
 impl Callbacks {
@@ -103,7 +133,7 @@ impl Callbacks {
         Ok(found.into_iter().map(failure).filter(is_match).collect())
     }
 
-    /// Resends the given-up callbacks that match, oldest checks first. The manager must have access to the project.
+    /// Resends the given-up callbacks that match, oldest checks first, as many as [`BulkResendBudget`] grants. The manager must have access to the project.
     pub async fn resend_failures(
         &self,
         manager: &ManagementActor,
@@ -118,8 +148,9 @@ impl Callbacks {
         let mut matching = self.list_failures(project, &filter).await?;
         matching.retain(|failure| failure.may_resend);
         matching.reverse();
-        let remaining = matching.len().saturating_sub(MAX_BULK_RESENDS);
-        matching.truncate(MAX_BULK_RESENDS);
+        let granted = self.bulk_resends.take(project.workspace, matching.len(), since);
+        let remaining = matching.len() - granted;
+        matching.truncate(granted);
         let batch = matching.first().zip(matching.last()).map(|(first, last)| ResendBatch {
             since,
             first: first.check,
@@ -161,5 +192,23 @@ fn to_failure(callback: FailedCallback, state: FailureState, receiver: String) -
         last_attempt_at: last_attempt.map(|attempt| attempt.ended_at),
         due_at,
         may_resend: state != FailureState::Retrying && !is_erased && resends < MAX_RESENDS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn bulk_resends_are_limited_by_workspace() {
+        let budget = BulkResendBudget::default();
+        let [acme, globex] = [1, 2].map(|number| WorkspaceId(Uuid::from_u128(number)));
+        let at = |millis| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+        assert_eq!([150, 150, 1].map(|wanted| budget.take(acme, wanted, at(0))), [150, 50, 0]);
+        assert_eq!(budget.take(globex, 500, at(0)), MAX_BULK_RESENDS);
+        assert_eq!([500, 500].map(|wanted| budget.take(acme, wanted, at(1_000))), [20, 0]);
+        assert_eq!(budget.take(acme, 500, at(60_000)), MAX_BULK_RESENDS);
     }
 }

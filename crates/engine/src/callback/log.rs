@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Courier, RunningTests, sealing};
+use super::{BulkResendBudget, Courier, RunningTests, sealing};
 use crate::{
     checks::{Checks, ReadError},
     context::Context,
@@ -135,6 +135,7 @@ pub struct Callbacks {
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) courier: Courier,
     pub(crate) running_tests: RunningTests,
+    pub(crate) bulk_resends: BulkResendBudget,
 }
 
 impl Callbacks {

@@ -16,6 +16,7 @@ pub use courier::{
     Courier, CourierDependencies, CourierLimits, CourierMetrics, KeySource, LATENCY_BOUNDS_MILLIS, LEASE_DURATION,
     UNREADABLE_FAILURE, WorkspaceLookup,
 };
+pub(crate) use failures::BulkResendBudget;
 pub use failures::{BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch};
 pub use log::{Attempt, CallbackLog, Callbacks, Exchange, ReceivedResponse, ResendError, ScheduledResend, SentRequest};
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};

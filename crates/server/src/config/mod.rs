@@ -73,6 +73,8 @@ pub struct Config {
     pub keep_requests: Option<SignedDuration>,
     /// Maximum of members and pending invitations per workspace.
     pub max_members: u32,
+    /// Whether accounts that sign in by password must have a second factor.
+    pub require_second_factor: bool,
     /// Sign-in by OpenID Connect. `None`: off.
     pub openid_connect: Option<Box<OpenIdConnectSection>>,
     pub sandbox: SandboxSection,

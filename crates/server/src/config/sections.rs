@@ -144,6 +144,7 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
         check_retention: root.get("retention.checks", zero_or(duration(DAY, 3650 * DAY)))?.map(signed),
         keep_requests: root.get("requests.keep", optional(duration(MINUTE, 30 * DAY)))?.map(signed),
         max_members: root.get("console.max_members", integer(1..=100_000))?,
+        require_second_factor: root.get("console.require_second_factor", boolean())?,
         openid_connect: openid_connect::read(&document.section("console.openid_connect"))?.map(Box::new),
         sandbox: read_sandbox(&document.section("sandbox"))?,
         number_lookup: number_lookup::read(document, &networks)?,

@@ -68,6 +68,8 @@ struct AccountPage {
     layout: Layout,
     email: String,
     methods: SignInMethods,
+    /// Whether the deployment requires a second factor of passwords.
+    is_second_factor_required: bool,
     min_password_chars: usize,
     notice: Option<&'static str>,
     errors: AccountErrors,
@@ -265,6 +267,7 @@ pub async fn account_page(
             .map_or_else(|| format!("ringtrue {link}"), |development| development.data_command(&link)),
         email,
         methods: app.engine.accounts.sign_in_methods(&session.user).await?,
+        is_second_factor_required: app.engine.accounts.is_second_factor_required(),
         min_password_chars: Password::MIN_CHARS,
         notice,
         errors,

@@ -22,6 +22,7 @@ use ringtrue_engine::{
         TestCallbackError,
     },
     ports::{FailureState, ResendProgress},
+    rate_limit::RateLimitClass,
 };
 
 use super::{
@@ -78,6 +79,8 @@ struct CallbacksPage {
     max_resends: usize,
     groups: Vec<FailureGroup>,
     failures: Vec<FailureRow>,
+    /// Title of the column with the time of an attempt.
+    time_column: &'static str,
     pagination: Pagination,
     progress: Option<ProgressView>,
     tests: Vec<TestOption>,
@@ -192,6 +195,7 @@ async fn show(
         max_resends: MAX_BULK_RESENDS,
         groups: group_failures(&matching, &path, state, &fields),
         failures: page.items.iter().map(|failure| failure_row(&layout, failure_state, failure)).collect(),
+        time_column: if failure_state == FailureState::Retrying { "Next attempt" } else { "Last attempt" },
         pagination: Pagination::new(&page, &path, &fields.query(state)),
         progress,
         tests: test_options(&access.project),
@@ -208,11 +212,17 @@ async fn resend_all(State(app): State<App>, ids: PathParameters, form: SessionFo
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let filter = parse_filter(FailureState::GivenUp, |name| fields.get(name));
     let resent = app.engine.callbacks.resend_failures(&access.actor, &access.project, &filter).await;
-    Ok(redirect_to_progress(&access, &filter, resent.map_err(resend_error)?))
+    let resent = resent.map_err(resend_error)?;
+    if resent.batch.is_none() && resent.remaining > 0 {
+        let text = "This workspace has just resent many callbacks. Wait a few seconds and resend again.";
+        return Err(ConsoleError::new(StatusCode::TOO_MANY_REQUESTS, "Too many resends", text));
+    }
+    Ok(redirect_to_progress(&access, &filter, resent))
 }
 
 /// `POST …/callbacks/{check_id}/resend`
 async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let form = form.with_rate_limit_class(RateLimitClass::Create);
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let (check, product) = (ids.check()?, parse_product(&fields).ok_or_else(ConsoleError::not_found)?);
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, check, None).await;

@@ -24,6 +24,12 @@ pub enum Flash {
         /// One of its scopes, for the example command.
         scope: String,
     },
+    RecoveryCodes {
+        #[debug(skip)]
+        codes: Vec<String>,
+        /// Where the user continues.
+        next: String,
+    },
     /// Status or failure of a test callback.
     TestCallback { product: Product, outcome: String, millis: u64 },
 }
@@ -56,6 +62,9 @@ impl Flash {
             Flash::NewCredential { client_id, secret, scope } => {
                 form.append_pair("client_id", client_id).append_pair("secret", secret).append_pair("scope", scope);
             }
+            Flash::RecoveryCodes { codes, next } => {
+                form.append_pair("codes", &codes.join(" ")).append_pair("next", next);
+            }
             Flash::TestCallback { product, outcome, millis } => {
                 form.append_pair("product", product.as_str())
                     .append_pair("outcome", outcome)
@@ -75,6 +84,10 @@ impl Flash {
         if let Some(secret) = get("secret") {
             return Some(Flash::NewCredential { client_id: get("client_id")?, secret, scope: get("scope")? });
         }
+        if let Some(codes) = get("codes") {
+            let codes = codes.split(' ').map(str::to_owned).collect();
+            return Some(Flash::RecoveryCodes { codes, next: get("next")? });
+        }
         Some(Flash::TestCallback {
             product: get("product")?.parse().ok()?,
             outcome: get("outcome")?,
@@ -92,6 +105,7 @@ mod tests {
         let [client_id, secret, scope] = ["prj_a", "rts_&=%", "reverse_sms"].map(str::to_owned);
         for flash in [
             Flash::NewCredential { client_id, secret, scope },
+            Flash::RecoveryCodes { codes: vec!["A-B".to_owned(), "C-D".to_owned()], next: "/console".to_owned() },
             Flash::TestCallback { product: Product::SecureSna, outcome: "blocked address".to_owned(), millis: 7 },
         ] {
             let text = flash.encode("/console/a?b");
@@ -104,5 +118,7 @@ mod tests {
     fn debug_output_has_no_secret() {
         let [client_id, secret, scope] = ["prj_a", "rts_x", "reverse_sms"].map(str::to_owned);
         assert!(!format!("{:?}", Flash::NewCredential { client_id, secret, scope }).contains("rts_x"));
+        let codes = Flash::RecoveryCodes { codes: vec!["A-B".to_owned()], next: "/console".to_owned() };
+        assert!(!format!("{codes:?}").contains("A-B"));
     }
 }

@@ -1,19 +1,19 @@
 //! Form extractors. Each form carries a CSRF token bound to a cookie of the browser.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use http::{HeaderMap, StatusCode, request::Parts};
 use ringtrue_domain::account::Permission;
 use ringtrue_engine::{accounts::ClientInfo, rate_limit::RateLimitClass};
 
 use super::{
     error::{ConsoleError, to_sentence},
-    session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, WorkspaceAccess},
+    session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, SetupSession, WorkspaceAccess},
 };
 use crate::http::{
     app::App,
     body::{Form, MAX_FORM_BYTES, read_form_with_limit},
     parameters::PathParameters,
-    request_context::{HandlerState, RequestContext},
+    request_context::HandlerState,
 };
 
 /// Field of the CSRF token.
@@ -82,6 +82,13 @@ impl SessionForm {
     }
 }
 
+/// A form of a [`SetupSession`].
+#[derive(Debug)]
+pub struct SetupForm {
+    pub session: ConsoleSession,
+    pub fields: FormFields,
+}
+
 /// A form sent without a session.
 #[derive(Debug)]
 pub struct VisitorForm {
@@ -93,16 +100,25 @@ pub struct VisitorForm {
 impl FromRequest<HandlerState> for SessionForm {
     type Rejection = ConsoleError;
 
-    async fn from_request(
-        request: Request,
-        HandlerState { app, context }: &HandlerState,
-    ) -> Result<Self, ConsoleError> {
-        let (parts, body) = request.into_parts();
-        let before = require_session(app, &parts.headers, context).await?;
-        let fields = read_fields(app, &parts, body, before.token.reveal(), MAX_SESSION_FORM_BYTES).await?;
+    async fn from_request(request: Request, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let (mut parts, body) = request.into_parts();
+        let before = ConsoleSession::from_request_parts(&mut parts, state).await?;
+        let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_SESSION_FORM_BYTES).await?;
         // Reading the body takes time, during which the session may end or lose a role.
-        let session = require_session(app, &parts.headers, context).await?;
+        let session = ConsoleSession::from_request_parts(&mut parts, state).await?;
         Ok(SessionForm { session, fields }.with_rate_limit_class(RateLimitClass::Management))
+    }
+}
+
+impl FromRequest<HandlerState> for SetupForm {
+    type Rejection = ConsoleError;
+
+    async fn from_request(request: Request, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let (mut parts, body) = request.into_parts();
+        let SetupSession(before) = SetupSession::from_request_parts(&mut parts, state).await?;
+        let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_FORM_BYTES).await?;
+        let SetupSession(session) = SetupSession::from_request_parts(&mut parts, state).await?;
+        Ok(SetupForm { session, fields })
     }
 }
 
@@ -119,16 +135,6 @@ impl FromRequest<HandlerState> for VisitorForm {
         let BrowserClient(client) = BrowserClient::from_headers(&parts.headers, context.client_ip);
         Ok(VisitorForm { fields, client, request_id: context.request_id.as_str().to_owned() })
     }
-}
-
-/// Redirects to the sign-in page without a session.
-async fn require_session(
-    app: &App,
-    headers: &HeaderMap,
-    context: &RequestContext,
-) -> Result<ConsoleSession, ConsoleError> {
-    let session = ConsoleSession::authenticate(app, headers, context).await?;
-    session.ok_or_else(|| ConsoleError::Redirect("/console/sign-in".to_owned()))
 }
 
 /// Reads a form and verifies that its CSRF token belongs to the cookie.

@@ -30,10 +30,43 @@ struct GettingStartedPage {
     layout: Layout,
     first_number: &'static str,
     has_verifications: bool,
+    trials: Vec<&'static BrowserTrial>,
     is_demo_project: bool,
     setup: String,
     examples: Vec<Example>,
 }
+
+/// A check of one product in the browser.
+#[derive(Debug)]
+struct BrowserTrial {
+    product: Product,
+    number: &'static str,
+    text: &'static str,
+}
+
+/// Each with its own number, as the examples.
+const BROWSER_TRIALS: [BrowserTrial; 4] = [
+    BrowserTrial {
+        product: Product::ReverseSms,
+        number: "+990123456718",
+        text: "The user sends a prepared SMS, whose sender is compared with the number.",
+    },
+    BrowserTrial {
+        product: Product::SecureSna,
+        number: "+990123456720",
+        text: "The phone opens a URL over mobile data, and the operator compares its number.",
+    },
+    BrowserTrial {
+        product: Product::Discovery,
+        number: "+990123456722",
+        text: "As Secure SNA, but the operator returns the number of the phone.",
+    },
+    BrowserTrial {
+        product: Product::SimSwap,
+        number: "+990123456724",
+        text: "The operator says whether the SIM of a number was changed lately.",
+    },
+];
 
 /// Commands to copy, and what they do.
 #[derive(Debug)]
@@ -88,6 +121,7 @@ pub async fn show(State(app): State<App>, access: ProjectAccess) -> Response {
         layout: access.layout("Getting started", MenuSection::GettingStarted),
         first_number: FIRST_NUMBER,
         has_verifications: project.products.contains(&Product::Verification),
+        trials: BROWSER_TRIALS.iter().filter(|trial| project.products.contains(&trial.product)).collect(),
         is_demo_project: demo.is_some(),
         setup: setup_commands(base_url, demo),
         examples,

@@ -12,7 +12,6 @@ mod audit;
 mod blocks;
 mod callbacks;
 mod chart;
-mod check_filters;
 mod checks;
 mod credentials;
 mod csv;
@@ -55,7 +54,7 @@ use error::ConsoleError;
 use session::ConsoleSession;
 
 /// Assets in addition to those of all pages.
-const ASSETS: [Asset; 5] = [
+const ASSETS: [Asset; 4] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
@@ -65,11 +64,6 @@ const ASSETS: [Asset; 5] = [
         path: "/console/assets/console.js",
         content_type: "text/javascript; charset=utf-8",
         body: include_str!("../../assets/console.js"),
-    },
-    Asset {
-        path: "/console/assets/theme.js",
-        content_type: "text/javascript; charset=utf-8",
-        body: include_str!("../../assets/theme.js"),
     },
     Asset {
         path: "/console/assets/refresh.js",

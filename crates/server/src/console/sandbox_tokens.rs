@@ -68,7 +68,7 @@ async fn list_projects(
     State(context): State<Arc<RequestContext>>,
     request: Request,
 ) -> Result<Response, ConsoleError> {
-    let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context).await? else {
+    let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context, None).await? else {
         return Ok(json_response(StatusCode::OK, &SandboxProjects { form_token: None, projects: vec![] }));
     };
     let first = PageRequest::new(page::PAGE_SIZE, 1).unwrap_or_default();

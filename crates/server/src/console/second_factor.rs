@@ -7,20 +7,25 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use ringtrue_engine::accounts::{PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup};
+use ringtrue_engine::accounts::{
+    PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup,
+};
 use ringtrue_verification_page::QrSvg;
 
 use super::{
     accounts::{ACCOUNT_PATH, AccountErrors, account_page},
     error::{ConsoleError, to_sentence},
-    forms::{CSRF_FIELD, SessionForm, VisitorForm},
+    flash::Flash,
+    forms::{CSRF_FIELD, SessionForm, SetupForm, VisitorForm},
     page::{self, Layout},
-    session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
+    session::{BrowserClient, ConsoleSession, Cookie, SetupSession, limit_link_lookup},
     sign_in::{local_path, query_value, visitor_csrf_token, with_cookie},
 };
 use crate::http::{app::App, routes::Routes};
 
 const SIGN_IN_PATH: &str = "/console/second-factor";
+pub const SETUP_PATH: &str = "/console/account/second-factor";
+const RECOVERY_CODES_PATH: &str = "/console/account/recovery-codes";
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -28,6 +33,7 @@ pub fn routes() -> Routes {
         .post("/console/second-factor", submit)
         .get("/console/account/second-factor", show_setup)
         .post("/console/account/second-factor", enable)
+        .get("/console/account/recovery-codes", show_recovery_codes)
         .post("/console/account/second-factor/disable", disable)
 }
 
@@ -44,9 +50,31 @@ struct SecondFactorPage {
 #[template(path = "console/second_factor_setup.html")]
 struct SetupPage {
     layout: Layout,
+    purpose: SetupPurpose,
     setup: SecondFactorSetup,
     qr: Option<QrSvg>,
+    email: String,
+    next: String,
     error: Option<String>,
+}
+
+/// Why a user sets up a second factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetupPurpose {
+    Choice,
+    /// The deployment requires it.
+    Requirement,
+    /// To replace the current one.
+    Replacement,
+}
+
+impl SetupPurpose {
+    fn title(self) -> &'static str {
+        match self {
+            SetupPurpose::Choice | SetupPurpose::Requirement => "Set up second factor",
+            SetupPurpose::Replacement => "Replace second factor",
+        }
+    }
 }
 
 #[derive(Debug, Template)]
@@ -54,6 +82,7 @@ struct SetupPage {
 struct RecoveryCodesPage {
     layout: Layout,
     codes: Vec<String>,
+    next: String,
 }
 
 /// Asks for the code of a sign-in whose password was correct.
@@ -110,33 +139,61 @@ async fn submit(State(app): State<App>, headers: HeaderMap, form: VisitorForm) -
 }
 
 /// `GET /console/account/second-factor`
-async fn show_setup(State(app): State<App>, session: ConsoleSession) -> Result<Response, ConsoleError> {
-    let methods = app.engine.accounts.sign_in_methods(&session.user).await?;
-    if !methods.has_password || methods.unused_recovery_codes.is_some() {
-        return Err(ConsoleError::Redirect(ACCOUNT_PATH.to_owned()));
-    }
+async fn show_setup(
+    State(app): State<App>,
+    SetupSession(session): SetupSession,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let next = next_path(query_value(query.as_deref(), "next").as_deref());
+    let purpose = find_purpose(&app, &session).await?;
     let setup = app.engine.accounts.generate_second_factor(&session.user)?;
-    Ok(page::render_ok(&setup_page(&session, setup, None)))
+    Ok(page::render_ok(&setup_page(&session, purpose, setup, next, None)))
 }
 
-/// `POST /console/account/second-factor`: enables it, and shows the recovery codes once.
-async fn enable(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
-    let SessionForm { session, fields } = form;
-    let (salt, code) = (fields.get("salt").unwrap_or_default(), fields.get("code").unwrap_or_default());
-    match app.engine.accounts.enable_second_factor(&session.user, salt, code).await {
-        Ok(codes) => {
-            let layout = session.layout("Recovery codes");
-            Ok(page::render_ok(&RecoveryCodesPage { layout, codes }))
+/// `POST /console/account/second-factor`: sets up a second factor, or replaces the current one.
+async fn enable(
+    State(app): State<App>,
+    BrowserClient(client): BrowserClient,
+    form: SetupForm,
+) -> Result<Response, ConsoleError> {
+    let SetupForm { session, fields } = form;
+    let field = |name| fields.get(name).unwrap_or_default();
+    let next = next_path(fields.get("next"));
+    let input = SecondFactorInput {
+        salt: field("salt"),
+        code: field("code"),
+        password: fields.raw("password").unwrap_or_default(),
+        current_code: field("current_code"),
+    };
+    let accounts = &app.engine.accounts;
+    let error = match accounts.enable_second_factor(&session.user, &session.token, input, client.address).await {
+        Ok(codes) => return Flash::RecoveryCodes { codes, next }.redirect(&app, &session, RECOVERY_CODES_PATH),
+        Err(SecondFactorError::Store(error)) => return Err(error.into()),
+        Err(error @ SecondFactorError::Changed) => {
+            return Err(ConsoleError::new(StatusCode::CONFLICT, "Second factor changed", error.to_string()));
         }
-        Err(error @ SecondFactorError::WrongCode) => {
-            let setup = app.engine.accounts.find_second_factor_setup(&session.user, salt)?;
-            let setup = setup.ok_or_else(ConsoleError::invalid_csrf_token)?;
-            let error = Some(to_sentence(&error.to_string()));
-            Ok(page::render(StatusCode::BAD_REQUEST, &setup_page(&session, setup, error)))
-        }
-        Err(SecondFactorError::Store(error)) => Err(error.into()),
-        Err(error) => Err(ConsoleError::new(StatusCode::CONFLICT, "Second factor changed", error.to_string())),
-    }
+        Err(error) => error,
+    };
+    let purpose = find_purpose(&app, &session).await?;
+    let setup = accounts.find_second_factor_setup(&session.user, input.salt)?;
+    let setup = setup.ok_or_else(ConsoleError::invalid_csrf_token)?;
+    let page = setup_page(&session, purpose, setup, next, Some(to_sentence(&error.to_string())));
+    Ok(with_retry_after(page::render(form_status(&error), &page), &error))
+}
+
+/// `GET /console/account/recovery-codes`: shows the codes of a new second factor, once.
+async fn show_recovery_codes(
+    State(app): State<App>,
+    session: ConsoleSession,
+    headers: HeaderMap,
+) -> Result<Response, ConsoleError> {
+    let flash = Flash::read(&app, &session, &headers, RECOVERY_CODES_PATH);
+    let Some(Flash::RecoveryCodes { codes, next }) = flash else {
+        return Err(ConsoleError::Redirect(ACCOUNT_PATH.to_owned()));
+    };
+    let next = local_path(Some(&next));
+    let page = RecoveryCodesPage { layout: session.layout("Recovery codes"), codes, next };
+    Ok(Flash::clear(&app, page::render_ok(&page)))
 }
 
 /// `POST /console/account/second-factor/disable`
@@ -153,27 +210,68 @@ async fn disable(
         Err(error) => error,
     };
     let errors = AccountErrors { second_factor: Some(to_sentence(&error.to_string())), ..AccountErrors::default() };
-    let status = if let SecondFactorError::WrongCode = error { StatusCode::BAD_REQUEST } else { error_status(&error) };
-    Ok(with_retry_after(account_page(&app, &session, None, status, errors).await?, &error))
+    Ok(with_retry_after(account_page(&app, &session, None, form_status(&error), errors).await?, &error))
 }
 
-fn setup_page(session: &ConsoleSession, setup: SecondFactorSetup, error: Option<String>) -> SetupPage {
+/// Redirects to the account page if the account cannot have a second factor.
+async fn find_purpose(app: &App, session: &ConsoleSession) -> Result<SetupPurpose, ConsoleError> {
+    let methods = app.engine.accounts.sign_in_methods(&session.user).await?;
+    if !methods.has_password {
+        return Err(ConsoleError::Redirect(ACCOUNT_PATH.to_owned()));
+    }
+    Ok(if methods.unused_recovery_codes.is_some() {
+        SetupPurpose::Replacement
+    } else if session.user.needs_second_factor {
+        SetupPurpose::Requirement
+    } else {
+        SetupPurpose::Choice
+    })
+}
+
+/// Where the user continues after the setup.
+fn next_path(next: Option<&str>) -> String {
+    next.map_or_else(|| ACCOUNT_PATH.to_owned(), |next| local_path(Some(next)))
+}
+
+fn setup_page(
+    session: &ConsoleSession,
+    purpose: SetupPurpose,
+    setup: SecondFactorSetup,
+    next: String,
+    error: Option<String>,
+) -> SetupPage {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let email = encode(session.user.account.email.as_str());
-    let uri = format!("otpauth://totp/Ringtrue:{email}?secret={}&issuer=Ringtrue", setup.secret);
+    let email = session.user.account.email.to_string();
+    let uri = format!("otpauth://totp/Ringtrue:{}?secret={}&issuer=Ringtrue", encode(&email), setup.secret);
     SetupPage {
-        layout: session.layout("Set up second factor"),
+        layout: session.layout(purpose.title()),
         qr: QrSvg::encode(&uri, "QR code for your authenticator app"),
+        purpose,
         setup,
+        email,
+        next,
         error,
+    }
+}
+
+/// The status of an error in a form of a signed-in user.
+fn form_status(error: &SecondFactorError) -> StatusCode {
+    match error {
+        SecondFactorError::WrongCode | SecondFactorError::WrongCurrentCode | SecondFactorError::WrongPassword => {
+            StatusCode::BAD_REQUEST
+        }
+        other => error_status(other),
     }
 }
 
 fn error_status(error: &SecondFactorError) -> StatusCode {
     match error {
-        SecondFactorError::WrongCode => StatusCode::UNAUTHORIZED,
+        SecondFactorError::WrongCode | SecondFactorError::WrongCurrentCode | SecondFactorError::WrongPassword => {
+            StatusCode::UNAUTHORIZED
+        }
         SecondFactorError::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
-        SecondFactorError::Changed => StatusCode::CONFLICT,
+        SecondFactorError::Changed | SecondFactorError::Required => StatusCode::CONFLICT,
+        SecondFactorError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         SecondFactorError::Expired | SecondFactorError::Store(_) => StatusCode::BAD_REQUEST,
     }
 }

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::{Project, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    accounts::{Administrator, ClientInfo, ConsoleUser, SESSION_MAX_AGE, SessionToken},
+    accounts::{AccessDenied, Administrator, ClientInfo, ConsoleUser, SESSION_MAX_AGE, SessionToken},
     management::{ManagementActor, ManagementError},
     rate_limit::{RateLimitClass, RateLimitState},
 };
@@ -18,6 +18,7 @@ use ringtrue_engine::{
 use super::{
     error::ConsoleError,
     page::{self, Layout, LayoutUser, MenuSection},
+    second_factor,
 };
 use crate::http::{
     app::App,
@@ -41,6 +42,10 @@ pub struct ConsoleSession {
     /// Rate limit that a form counts against. `None` for pages.
     pub rate_limit_class: Option<RateLimitClass>,
 }
+
+/// A session whose user may have to set up a second factor first.
+#[derive(Debug)]
+pub struct SetupSession(pub ConsoleSession);
 
 /// Extracts the address and user agent.
 #[derive(Debug)]
@@ -102,6 +107,8 @@ pub enum Cookie {
     Visitor,
     /// A message to the page that follows a form.
     Flash,
+    /// What the simulated handset shows.
+    Handset,
     /// A sign-in that waits for the second factor.
     SecondFactor,
     /// A sign-in that waits for the OpenID provider.
@@ -118,6 +125,8 @@ impl Cookie {
             (Cookie::Visitor, false) => "ringtrue-visitor",
             (Cookie::Flash, true) => "__Host-ringtrue-flash",
             (Cookie::Flash, false) => "ringtrue-flash",
+            (Cookie::Handset, true) => "__Host-ringtrue-handset",
+            (Cookie::Handset, false) => "ringtrue-handset",
             (Cookie::SecondFactor, true) => "__Host-ringtrue-second-factor",
             (Cookie::SecondFactor, false) => "ringtrue-second-factor",
             (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
@@ -172,8 +181,28 @@ impl FromRequestParts<HandlerState> for BrowserClient {
 }
 
 impl ConsoleSession {
-    /// Returns `None` without a valid session cookie.
+    /// Returns `None` without a valid session cookie. If the user has to set up a second factor first, the result is an
+    /// error that leads to its setup, and from there to `next`.
     pub async fn authenticate(
+        app: &App,
+        headers: &HeaderMap,
+        context: &RequestContext,
+        next: Option<&str>,
+    ) -> Result<Option<Self>, ConsoleError> {
+        let session = Self::authenticate_for_setup(app, headers, context).await?;
+        if session.as_ref().is_some_and(|session| session.user.needs_second_factor) {
+            return Err(if expects_data(headers) {
+                AccessDenied::NeedsSecondFactor.into()
+            } else {
+                ConsoleError::Redirect(page::link(second_factor::SETUP_PATH, &[("next", next)]))
+            });
+        }
+        Ok(session)
+    }
+
+    /// As [`authenticate`](Self::authenticate), also for a user who has to set up a second factor first. Only for the
+    /// setup itself and for sign-out.
+    pub async fn authenticate_for_setup(
         app: &App,
         headers: &HeaderMap,
         context: &RequestContext,
@@ -269,13 +298,21 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
         parts: &mut Parts,
         HandlerState { app, context }: &HandlerState,
     ) -> Result<Self, ConsoleError> {
-        if let Some(session) = ConsoleSession::authenticate(app, &parts.headers, context).await? {
-            return Ok(session);
-        }
-        // Only pages are opened again after sign-in; forms are not resubmitted.
-        let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
-        let requested = requested.filter(|path| parts.method == Method::GET && *path != "/console");
-        Err(ConsoleError::Redirect(page::link("/console/sign-in", &[("next", requested)])))
+        let next = path_to_open_again(parts);
+        let session = ConsoleSession::authenticate(app, &parts.headers, context, next).await?;
+        session.ok_or_else(|| redirect_to_sign_in(next))
+    }
+}
+
+impl FromRequestParts<HandlerState> for SetupSession {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::authenticate_for_setup(app, &parts.headers, context).await?;
+        session.map(SetupSession).ok_or_else(|| redirect_to_sign_in(path_to_open_again(parts)))
     }
 }
 
@@ -297,6 +334,22 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
         session.authorize_project(&state.app, &ids, Permission::View).await
     }
+}
+
+/// Only pages are opened again after sign-in; forms are not resubmitted.
+fn path_to_open_again(parts: &Parts) -> Option<&str> {
+    let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
+    requested.filter(|path| parts.method == Method::GET && *path != "/console")
+}
+
+fn redirect_to_sign_in(next: Option<&str>) -> ConsoleError {
+    ConsoleError::Redirect(page::link("/console/sign-in", &[("next", next)]))
+}
+
+/// Whether a script sent the request, which cannot use the page that a redirect leads to.
+fn expects_data(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.starts_with("text/event-stream") || accepted.starts_with("application/json")
 }
 
 /// Whether the public URL of this deployment uses TLS.

@@ -18,7 +18,7 @@ use ringtrue_engine::{
 
 use super::{
     error::{ConsoleError, to_sentence},
-    forms::{CSRF_FIELD, SessionForm, VisitorForm, form_error},
+    forms::{CSRF_FIELD, SessionForm, SetupForm, VisitorForm, form_error},
     getting_started, openid_connect,
     page::{self, Layout},
     second_factor::redirect_to_second_factor,
@@ -119,7 +119,7 @@ pub async fn show(
 ) -> Result<Response, ConsoleError> {
     let headers = request.headers();
     let next = local_path(query_value(query.as_deref(), "next").as_deref());
-    if ConsoleSession::authenticate(&app, headers, &context).await?.is_some() {
+    if ConsoleSession::authenticate(&app, headers, &context, Some(&next)).await?.is_some() {
         return Ok(page::see_other(&next));
     }
     let (csrf_token, cookie) = visitor_csrf_token(&app, headers)?;
@@ -158,7 +158,7 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
 }
 
 /// `POST /console/sign-out`
-pub async fn sign_out(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+pub async fn sign_out(State(app): State<App>, form: SetupForm) -> Result<Response, ConsoleError> {
     app.engine.accounts.sign_out(&form.session.user, &form.session.token).await?;
     Ok(with_cookie(page::see_other("/console/sign-in"), Some(Cookie::Session.clear(&app))))
 }
@@ -194,7 +194,9 @@ pub async fn show_link(
     let link = match app.engine.accounts.find_link(&token).await {
         Ok(link) => link,
         // The user has already signed in with this link.
-        Err(LinkError::Invalid) if ConsoleSession::authenticate(&app, request.headers(), &context).await?.is_some() => {
+        Err(LinkError::Invalid)
+            if ConsoleSession::authenticate(&app, request.headers(), &context, None).await?.is_some() =>
+        {
             return Ok(page::see_other(&getting_started::path_after_sign_in(&app)));
         }
         Err(error) => return Err(link_error(&app, error)),
@@ -273,7 +275,8 @@ async fn show_invitation(
     limit_link_lookup(&app, context.client_ip)?;
     let token = query_value(query.as_deref(), "token").unwrap_or_default();
     let pending = app.engine.accounts.find_invitation(&token).await?;
-    if let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context).await? {
+    let next = invitation_path(&token);
+    if let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context, Some(&next)).await? {
         let is_invitee = session.user.account.email == pending.invitation.email;
         let viewer = if is_invitee { InvitationViewer::Invitee } else { InvitationViewer::OtherAccount };
         return Ok(page::render_ok(&invitation_page(session.layout("Invitation"), viewer, token, &pending, None)));
@@ -320,6 +323,10 @@ async fn accept(State(app): State<App>, form: SessionForm) -> Result<Response, C
     Ok(page::see_other(&format!("/console/workspaces/{}", workspace.id)))
 }
 
+fn invitation_path(token: &str) -> String {
+    page::link("/console/invitation", &[("token", Some(token))])
+}
+
 fn invitation_page(
     layout: Layout,
     viewer: InvitationViewer,
@@ -327,7 +334,7 @@ fn invitation_page(
     PendingInvitation { invitation, workspace }: &PendingInvitation,
     error: Option<String>,
 ) -> InvitationPage {
-    let here = format!("/console/invitation?token={token}");
+    let here = invitation_path(&token);
     InvitationPage {
         layout,
         viewer,

@@ -30,11 +30,12 @@ pub fn routes() -> Routes {
     pages::ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
 }
 
-/// Scripts and document of the API reference, which are not part of the OpenAPI document.
+/// Scripts of the pages, and the document of the API reference, which are not part of the OpenAPI document.
 pub fn script_routes() -> Routes {
     Routes::default()
         .get("/assets/scalar.js", scalar)
-        .get("/assets/reference.js", || async { asset(pages::REFERENCE_SCRIPT) })
+        .get(pages::REFERENCE_SCRIPT.path, || async { asset(pages::REFERENCE_SCRIPT) })
+        .get(pages::THEME_SCRIPT.path, || async { asset(pages::THEME_SCRIPT) })
         .get(REFERENCE_DOCUMENT_PATH, reference_document)
 }
 

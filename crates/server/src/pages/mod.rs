@@ -1,7 +1,7 @@
 //! OpenAPI document, API reference and error pages.
 //!
-//! The pages load only the [`ASSETS`], so they work offline. Only the API reference uses scripts and inline styles: it
-//! is Scalar, which the crate `scalar_api_reference` contains as one file.
+//! The pages load only the [`ASSETS`] and the [`THEME_SCRIPT`], so they work offline. Only the API reference uses other
+//! scripts and inline styles: it is Scalar, which the crate `scalar_api_reference` contains as one file.
 //!
 //! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `http::docs_pages`.
 
@@ -10,13 +10,20 @@ pub mod error_page;
 mod html;
 pub mod openapi;
 
-pub const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Policy of the API reference. Scalar inserts its styles and icons at run time.
 pub const REFERENCE_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
      img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
+
+/// Applies the theme that the user chose in the console, on all pages.
+pub const THEME_SCRIPT: Asset = Asset {
+    path: "/assets/theme.js",
+    content_type: "text/javascript; charset=utf-8",
+    body: include_str!("../../assets/theme.js"),
+};
 
 /// Starts Scalar on the page.
 pub const REFERENCE_SCRIPT: Asset = Asset {

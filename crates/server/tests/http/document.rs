@@ -125,7 +125,7 @@ async fn reference_and_document_are_served() {
     let reference = world.send(Request::new("GET", "/docs")).await;
     assert_eq!((reference.status, reference.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(reference.header("content-security-policy").unwrap().contains("default-src 'none'"));
-    for script in ["/assets/scalar.js", "/assets/reference.js"] {
+    for script in ["/assets/scalar.js", "/assets/reference.js", "/assets/theme.js"] {
         let page = String::from_utf8(reference.body.clone()).unwrap();
         assert!(page.contains(&format!("src=\"{script}\"")), "{page}");
         let served = client::send(world.node.address, &Request::get(script)).await.assert(200);

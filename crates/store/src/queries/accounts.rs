@@ -13,8 +13,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, LinkedIdentity,
-    LoginAttempt, MembershipGrants, PasswordHash, SecondFactor, SecondFactorSalt, SecondFactorUse, StoreError,
-    TokenHash,
+    LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, SecondFactor, SecondFactorSalt, SecondFactorUse,
+    StoreError, TokenHash,
 };
 
 use super::{
@@ -253,17 +253,41 @@ impl<D: Database> AccountStore for SqlStore<D> {
         .await
     }
 
-    async fn enable_second_factor(
-        &self,
-        account: AccountId,
-        salt: SecondFactorSalt,
-        step: i64,
-        audit: &AuditEvent,
-    ) -> Result<bool, StoreError> {
-        let update = "update accounts set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
-                       where id = $4 and second_factor_salt is null and password_hash is not null
-                         and disabled_at is null returning id";
-        self.write_audited(update, values![salt.0.as_slice(), step, 0_i64, account], audit).await
+    async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let event = audit.clone();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let NewSecondFactor { account, salt, step, password, replaces, session, attempts } = factor;
+                    if let Some(used) = replaces {
+                        if !use_second_factor(tx, used).await? {
+                            return Ok(TransactionEnd::Rollback(false));
+                        }
+                        tx.run("update accounts set second_factor_salt = null where id = $1", values![account]).await?;
+                    }
+                    let enabled = tx
+                        .first(
+                            "update accounts
+                                set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
+                              where id = $4 and second_factor_salt is null and password_hash = $5
+                                and disabled_at is null returning id",
+                            values![salt.0.as_slice(), step, 0_i64, account, password.0],
+                        )
+                        .await?;
+                    if enabled.is_none() {
+                        return Ok(TransactionEnd::Rollback(false));
+                    }
+                    tx.run(
+                        "delete from sessions where account_id = $1 and token_hash <> $2",
+                        values![account, session],
+                    )
+                    .await?;
+                    record_success(tx, &attempts).await?;
+                    insert_audit_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(true))
+                })
+            })
+            .await
     }
 
     async fn disable_second_factor(

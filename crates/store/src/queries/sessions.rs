@@ -354,13 +354,15 @@ async fn select_session(
     let select = concat!(
         "select ",
         account_columns!(),
-        ", sessions.created_at, sessions.seen_at
+        ", accounts.password_hash is not null, accounts.second_factor_salt is not null,
+           sessions.created_at, sessions.seen_at
           from sessions join accounts on accounts.id = sessions.account_id
          where sessions.token_hash = $1 and sessions.expires_at > $2 and accounts.disabled_at is null"
     );
     let Some(row) = tx.first(select, values![token, now]).await? else { return Ok(None) };
     let mut row = row.reader("sessions");
     let account = read_account(&mut row)?;
+    let (has_password, has_second_factor) = (row.boolean("password_hash")?, row.boolean("second_factor_salt")?);
     let (created_at, seen_at) = (row.instant("created_at")?, row.instant("seen_at")?);
     let memberships = tx
         .run(
@@ -373,7 +375,7 @@ async fn select_session(
         Ok(Membership { workspace: WorkspaceId(row.uuid("workspace_id")?), role: row.parsed("role")? })
     };
     let memberships = memberships.into_iter().map(membership).collect::<Result<_, StoreError>>()?;
-    Ok(Some(SessionRecord { account, memberships, created_at, seen_at }))
+    Ok(Some(SessionRecord { account, has_password, has_second_factor, memberships, created_at, seen_at }))
 }
 
 /// Counts an attempt for its account and its address, unless one of them is blocked.

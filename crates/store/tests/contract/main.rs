@@ -110,6 +110,7 @@ contract! {
         roles_by_claim_and_by_hand_are_kept_apart,
         code_of_a_second_factor_is_accepted_once,
         second_factor_is_removed_by_code_or_administrator,
+        second_factor_is_replaced_with_password_and_code,
         link_of_an_account_with_a_second_factor_begins_no_session,
         other_sessions_end_together;
     sessions:

@@ -6,8 +6,8 @@ use ringtrue_domain::{
     audit::{Action, AuditEvent},
 };
 use ringtrue_engine::ports::{
-    AccountAccess, AuditFilter, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, PasswordHash,
-    SecondFactor, SecondFactorProof, SecondFactorSalt, SecondFactorUse, Store, TokenHash,
+    AccountAccess, AuditFilter, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor,
+    PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt, SecondFactorUse, Store, TokenHash,
 };
 
 use crate::{
@@ -197,8 +197,22 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
 }
 
 async fn enable_second_factor(store: &dyn Store, account: AccountId) -> bool {
-    let audit = event(None, account, Action::AccountSecondFactorEnabled);
-    store.enable_second_factor(account, SALT, 100, &audit).await.unwrap()
+    let password = store.find_account(account).await.unwrap().unwrap().password;
+    let factor = NewSecondFactor {
+        account,
+        salt: SALT,
+        step: 100,
+        password: password.unwrap_or(PasswordHash("$none$".to_owned())),
+        replaces: None,
+        session: TokenHash(sample::random()),
+        attempts: vec![login_attempt()],
+    };
+    enable(store, factor).await
+}
+
+async fn enable(store: &dyn Store, factor: NewSecondFactor) -> bool {
+    let audit = event(None, factor.account, Action::AccountSecondFactorEnabled);
+    store.enable_second_factor(factor, &audit).await.unwrap()
 }
 
 /// Begins a session by password and second factor.
@@ -266,6 +280,48 @@ pub async fn second_factor_is_removed_by_code_or_administrator(fixture: &StoreFi
     enable_second_factor(store, jane.id).await;
     assert!(store.remove_second_factor(jane.id, &audit).await.unwrap());
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().second_factor, None);
+}
+
+pub async fn second_factor_is_replaced_with_password_and_code(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let jane = stored(store, "jane@example.com").await;
+    let password = PasswordHash("$hash$".to_owned());
+    let here = password_set(store, jane.id, &password).await;
+    let found = store.find_session(here, sample::now()).await.unwrap().unwrap();
+    assert!(found.has_password && !found.has_second_factor);
+    let factor = |salt: u8, password: &PasswordHash, replaces: Option<i64>| NewSecondFactor {
+        account: jane.id,
+        salt: SecondFactorSalt([salt; 16]),
+        step: 100,
+        password: password.clone(),
+        replaces: replaces.map(|step| SecondFactorUse {
+            account: jane.id,
+            salt: SALT,
+            proof: SecondFactorProof::Totp { step },
+        }),
+        session: here,
+        attempts: vec![login_attempt(), login_attempt()],
+    };
+    let there = signed_in(store, jane.id, sample::later(600)).await;
+    let changed = PasswordHash("$changed$".to_owned());
+    assert!(!enable(store, factor(7, &changed, None)).await, "another password");
+    assert!(store.find_session(there, sample::now()).await.unwrap().is_some());
+    assert!(enable(store, factor(7, &password, None)).await);
+    assert!(store.find_session(here, sample::now()).await.unwrap().unwrap().has_second_factor);
+    assert_eq!(store.find_session(there, sample::now()).await.unwrap(), None, "began without the second factor");
+
+    for (refused, why) in [
+        (factor(8, &password, None), "no code"),
+        (factor(8, &password, Some(100)), "a used code"),
+        (factor(8, &changed, Some(101)), "another password"),
+    ] {
+        assert!(!enable(store, refused).await, "{why}");
+    }
+    assert!(enable(store, factor(8, &password, Some(101))).await, "a refusal uses no code");
+    let record = store.find_account(jane.id).await.unwrap().unwrap();
+    let new = SecondFactor { salt: SecondFactorSalt([8; 16]), last_step: 100, used_recovery_codes: 0 };
+    assert_eq!(record.second_factor, Some(new));
+    assert!(!begin(store, jane.id, SALT, SecondFactorProof::Totp { step: 102 }).await, "the old one");
 }
 
 pub async fn link_of_an_account_with_a_second_factor_begins_no_session(fixture: &StoreFixture) {

@@ -68,6 +68,22 @@ pub struct SecondFactorUse {
     pub proof: SecondFactorProof,
 }
 
+/// A second factor to add to an account, or to replace its current one with.
+#[derive(Clone, Debug)]
+pub struct NewSecondFactor {
+    pub account: AccountId,
+    pub salt: SecondFactorSalt,
+    /// Time step of the code that confirmed it.
+    pub step: i64,
+    /// The hash that the password was verified with.
+    pub password: PasswordHash,
+    /// A code of the second factor to replace. `None`: the account has none.
+    pub replaces: Option<SecondFactorUse>,
+    /// The session to keep; all others end, as they began without this second factor.
+    pub session: TokenHash,
+    pub attempts: Vec<LoginAttempt>,
+}
+
 /// Access rights of an account, with their sources, and its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountAccess {
@@ -161,6 +177,8 @@ pub struct NewSession {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
     pub account: Account,
+    pub has_password: bool,
+    pub has_second_factor: bool,
     pub memberships: Vec<Membership>,
     pub created_at: Timestamp,
     pub seen_at: Timestamp,
@@ -324,15 +342,9 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Adds a second factor to an account with a password and without a second factor. `step` is the time step of the
-    /// code that confirmed it. `false`: it has one already, or has no password, and nothing was written.
-    async fn enable_second_factor(
-        &self,
-        account: AccountId,
-        salt: SecondFactorSalt,
-        step: i64,
-        audit: &AuditEvent,
-    ) -> Result<bool, StoreError>;
+    /// Adds or replaces a second factor, ends the account's other sessions, and undoes the count of the attempts.
+    /// `false`: the password or the second factor changed, or the code was used already, and nothing was written.
+    async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// Removes a second factor with one of its codes, and undoes the count of the attempt. `false`: the code was used
     /// already, or the second factor changed, and nothing was written.

@@ -25,9 +25,9 @@ use std::time::Duration;
 pub use accounts::{
     AcceptOutcome, AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
     InviteOutcome, LinkPurpose, LinkedIdentity, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome,
-    MemberStore, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange, PasswordHash, SecondFactor,
-    SecondFactorProof, SecondFactorSalt, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
-    SessionSummary,
+    MemberStore, MembershipGrants, NewOneTimeLink, NewSecondFactor, NewSession, OneTimeLink, PasswordChange,
+    PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt, SecondFactorUse, SessionAccess, SessionOrigin,
+    SessionRecord, SessionStore, SessionSummary,
 };
 pub use activity::{
     ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, UsageDelta,

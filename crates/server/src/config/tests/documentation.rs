@@ -73,6 +73,7 @@ fn default_values() {
     assert_eq!(config.check_retention, Some(SignedDuration::from_hours(400 * 24)));
     assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.max_members, 500);
+    assert!(!config.require_second_factor);
     assert!(config.openid_connect.is_none());
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });
     assert_eq!(config.ingress, None);

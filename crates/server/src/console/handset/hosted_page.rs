@@ -4,8 +4,12 @@ use axum::{extract::State, response::Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ringtrue_domain::{phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::verifications::{StepInstructions, Verification};
+use serde::{Deserialize, Serialize};
 
-use super::{CheckForm, PhoneScreen, authorize, parse_check_id, problem_sentence, redirect_to_check, render_handset};
+use super::{
+    CheckForm, PhoneScreen, authorize, parse_check_id, phone_state::PhoneState, problem_sentence, redirect_to_check,
+    render_handset,
+};
 use crate::{
     console::{
         error::{ConsoleError, to_sentence},
@@ -16,12 +20,14 @@ use crate::{
 };
 
 /// The hosted page of an open verification.
+#[derive(Serialize, Deserialize)]
 pub struct HostedPage {
     pub verification: String,
     /// Path and query, with the simulated SIM.
     pub path: String,
     pub sim: String,
     /// Why the SMS was not sent.
+    #[serde(skip)]
     pub error: Option<String>,
 }
 
@@ -59,9 +65,14 @@ pub async fn send_sms(
     };
     let verification = app.engine.verifications.read(access.project.id, id).await?;
     let Some(page) = HostedPage::new(&verification, sim) else {
-        return Ok(redirect_to_check(&access, Product::Verification, id));
+        return Ok(redirect_to_check(&app, &access, Product::Verification, id));
     };
-    let page = HostedPage { error: sent.err(), ..page };
     let check_form = CheckForm { product: Product::Verification, ..CheckForm::with_number(sim.to_owned()) };
-    render_handset(&app, &access, check_form, PhoneScreen::HostedPage(page)).await
+    match sent {
+        Ok(()) => PhoneState::new(&access, check_form, PhoneScreen::HostedPage(page)).redirect(&app, &access),
+        Err(error) => {
+            let page = HostedPage { error: Some(error), ..page };
+            render_handset(&app, &access, check_form, PhoneScreen::HostedPage(page)).await
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The simulated handset of a sandbox project: creates checks, sends the SMS, opens check URLs and swaps SIMs.
 //!
-//! The phone's state exists only on the page: SMS instructions and codes are shown once, as to API callers.
+//! The phone's state is not stored: SMS instructions and codes exist in the browser only, as at API callers.
 
 mod hosted_page;
+mod phone_state;
 mod silent_check;
 mod sms;
 
@@ -11,7 +12,7 @@ use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use jiff::SignedDuration;
 use ringtrue_domain::{
     account::Permission,
@@ -25,9 +26,11 @@ use ringtrue_engine::{
     checks::CreateError, ports::StoreError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms,
     silent::CreateSilent, sim_swap::CreateSimSwap, verifications::CreateVerification,
 };
+use serde::{Deserialize, Serialize};
 
 use self::{
     hosted_page::HostedPage,
+    phone_state::{PhoneState, product_name},
     silent_check::{RedirectResult, SimulatedBrowser},
     sms::SmsDraft,
 };
@@ -130,14 +133,18 @@ struct HandsetPage {
 }
 
 /// Submitted values of the new-check form and their error.
+#[derive(Serialize, Deserialize)]
 struct CheckForm {
+    #[serde(with = "product_name")]
     product: Product,
     number: String,
     reference: String,
     callback_url: String,
+    #[serde(skip)]
     error: Option<String>,
 }
 
+#[derive(Serialize, Deserialize)]
 enum PhoneScreen {
     Idle,
     Sms(Box<SmsDraft>),
@@ -186,9 +193,10 @@ pub struct SwapRow {
 }
 
 /// Result of a SIM Swap check.
+#[derive(Serialize, Deserialize)]
 pub struct SimSwapResult {
     pub check: String,
-    pub status: &'static str,
+    pub status: String,
     pub summary: String,
 }
 
@@ -199,7 +207,11 @@ impl SimSwapResult {
             (None, Some(code)) => format!("The check failed: {}", code.as_str()),
             (None, None) => String::new(),
         };
-        SimSwapResult { check: check.id.to_string(), status: check.status().as_str(), summary: to_sentence(&summary) }
+        SimSwapResult {
+            check: check.id.to_string(),
+            status: check.status().as_str().to_owned(),
+            summary: to_sentence(&summary),
+        }
     }
 }
 
@@ -230,14 +242,22 @@ impl CheckForm {
     }
 }
 
-/// `GET …/handset`
+/// `GET …/handset`. With `phone`, the phone shows the result of the last form.
 pub async fn show(
     State(app): State<App>,
     access: ProjectAccess,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     require_sandbox(&access)?;
-    let query = Query::parse(query.as_deref(), &["sim"])?;
+    let query = Query::parse(query.as_deref(), &["sim", "phone"])?;
+    let state = query.get("phone").and_then(|_| PhoneState::read(&app, &access, &headers));
+    if let Some(PhoneState { check_form, mut screen, .. }) = state {
+        if let PhoneScreen::Sms(draft) = &mut screen {
+            draft.restore_links();
+        }
+        return render_handset(&app, &access, check_form, screen).await;
+    }
     let sim = query.get("sim").and_then(SimulatedSim::by_suffix).unwrap_or(&SIMS[0]);
     render_handset(&app, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle).await
 }
@@ -247,7 +267,7 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
     let (access, fields) = authorize(&app, &ids, form.with_rate_limit_class(RateLimitClass::Create)).await?;
     let mut check_form = CheckForm::parse(&fields);
     match create_check(&app, &access, &check_form).await {
-        Ok(screen) => render_handset(&app, &access, check_form, screen).await,
+        Ok(screen) => PhoneState::new(&access, check_form, screen).redirect(&app, &access),
         Err(CreateFailure::InvalidInput(error)) => {
             check_form.error = Some(to_sentence(&error));
             render_handset(&app, &access, check_form, PhoneScreen::Idle).await
@@ -299,8 +319,9 @@ fn parse_check_id(fields: &FormFields) -> Result<CheckId, ConsoleError> {
     fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)
 }
 
-fn redirect_to_check(access: &ProjectAccess, product: Product, check: CheckId) -> Response {
-    page::see_other(&format!("{}/checks/{product}/{check}", access.path()))
+/// Redirects to the page of a check that the phone has finished.
+fn redirect_to_check(app: &App, access: &ProjectAccess, product: Product, check: CheckId) -> Response {
+    PhoneState::clear(app, page::see_other(&format!("{}/checks/{product}/{check}", access.path())))
 }
 
 /// Checks that the user may use the handset of the project.
@@ -377,10 +398,15 @@ async fn update_sim(
     let number = fields.get("number").unwrap_or_default().to_owned();
     let mut check_form = CheckForm { product: Product::SimSwap, ..CheckForm::with_number(number) };
     match Msisdn::parse(&check_form.number, Mode::Sandbox) {
-        Ok(number) => update(access.project.id, &number).await?,
-        Err(error) => check_form.error = Some(to_sentence(&error.to_string())),
+        Ok(number) => {
+            update(access.project.id, &number).await?;
+            PhoneState::new(&access, check_form, PhoneScreen::Idle).redirect(app, &access)
+        }
+        Err(error) => {
+            check_form.error = Some(to_sentence(&error.to_string()));
+            render_handset(app, &access, check_form, PhoneScreen::Idle).await
+        }
     }
-    render_handset(app, &access, check_form, PhoneScreen::Idle).await
 }
 
 #[cfg(test)]

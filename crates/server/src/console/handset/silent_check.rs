@@ -13,9 +13,14 @@ use ringtrue_engine::{
     silent::{CreatedSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectFailure, RedirectOutcome},
 };
 use ringtrue_sandbox::access::DEFAULT_SIM;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{CheckForm, PhoneScreen, authorize, parse_check_id, redirect_to_check, render_handset};
+use super::{
+    CheckForm, PhoneScreen, authorize, parse_check_id,
+    phone_state::{PhoneState, product_name},
+    redirect_to_check,
+};
 use crate::{
     console::{
         error::{ConsoleError, to_sentence},
@@ -30,8 +35,10 @@ const OPERATOR_TIMEOUT: Duration = Duration::from_secs(5);
 const TOKEN_PREFIX_CHARS: usize = 10;
 
 /// The phone's browser.
+#[derive(Serialize, Deserialize)]
 pub struct SimulatedBrowser {
     pub check: String,
+    #[serde(with = "product_name")]
     pub product: Product,
     pub sim: String,
     /// Path of the check's URL.
@@ -44,6 +51,7 @@ pub struct SimulatedBrowser {
 }
 
 /// A request of the device and its response.
+#[derive(Serialize, Deserialize)]
 pub struct RedirectHop {
     pub url: String,
     pub status: u16,
@@ -51,6 +59,7 @@ pub struct RedirectHop {
 }
 
 /// End of the redirect chain.
+#[derive(Serialize, Deserialize)]
 pub enum RedirectResult {
     Code(String),
     Failed(String),
@@ -225,7 +234,7 @@ pub async fn open(
     let mut browser = SimulatedBrowser::for_check(check, product, text("sim"), text("t"));
     browser.follow_redirects(&app, check, &context).await;
     let check_form = CheckForm { product, ..CheckForm::with_number(browser.sim.clone()) };
-    render_handset(&app, &access, check_form, PhoneScreen::Browser(Box::new(browser))).await
+    PhoneState::new(&access, check_form, PhoneScreen::Browser(Box::new(browser))).redirect(&app, &access)
 }
 
 /// `POST …/handset/code`: redeems the code, as the project's server would.
@@ -236,7 +245,7 @@ pub async fn redeem(State(app): State<App>, ids: PathParameters, form: SessionFo
     match app.engine.silent.redeem(access.project.id, product, check, code).await {
         // The check's page shows the result.
         Ok(_) | Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => {
-            Ok(redirect_to_check(&access, product, check))
+            Ok(redirect_to_check(&app, &access, product, check))
         }
         Err(error) => Err(error.into()),
     }

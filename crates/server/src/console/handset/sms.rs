@@ -13,6 +13,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::reverse_sms::CreatedReverseSms;
 use ringtrue_verification_page::QrSvg;
+use serde::{Deserialize, Serialize};
 
 use super::{CheckForm, PhoneScreen, authorize, parse_check_id, problem_sentence, redirect_to_check, render_handset};
 use crate::{
@@ -25,18 +26,22 @@ use crate::{
 };
 
 /// An SMS that is not sent yet.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct SmsDraft {
     pub check: String,
     pub sim: String,
     pub receiver: String,
     pub body: String,
     /// Platform names and their `sms:` links.
+    #[serde(skip)]
     pub links: Vec<(&'static str, String)>,
+    #[serde(skip)]
     pub qr: Option<QrSvg>,
     /// Remaining time of a new check.
     pub ttl_seconds: Option<u16>,
+    #[serde(skip)]
     pub faults: FaultFields,
+    #[serde(skip)]
     pub error: Option<String>,
 }
 
@@ -58,36 +63,39 @@ impl SmsDraft {
         SmsDraft {
             check: created.check.id.to_string(),
             sim: sim.to_owned(),
+            receiver: instructions.receiver.as_str().to_owned(),
+            body: instructions.sms_body.clone(),
             ttl_seconds: Some(instructions.ttl),
-            ..SmsDraft::compose(&instructions.receiver, &instructions.sms_body)
+            ..SmsDraft::default()
         }
     }
 
     /// Restores the submitted values after an error.
     fn from_rejected_form(fields: &FormFields, error: &str) -> Self {
         let text = |name| fields.get(name).unwrap_or_default().to_owned();
-        let draft = match Msisdn::parse(&text("receiver"), Mode::Sandbox) {
-            Ok(receiver) => SmsDraft::compose(&receiver, &text("body")),
-            Err(_) => SmsDraft { receiver: text("receiver"), body: text("body"), ..SmsDraft::default() },
+        let mut draft = SmsDraft {
+            check: text("check"),
+            sim: text("sim"),
+            receiver: text("receiver"),
+            body: text("body"),
+            faults: FaultFields::read(fields),
+            error: Some(to_sentence(error)),
+            ..SmsDraft::default()
         };
-        let faults = FaultFields::read(fields);
-        SmsDraft { check: text("check"), sim: text("sim"), faults, error: Some(to_sentence(error)), ..draft }
+        draft.restore_links();
+        draft
     }
 
-    fn compose(receiver: &Msisdn, body: &str) -> Self {
-        let link = |platform| sms_link(receiver, body, platform);
-        let links = vec![
+    /// Links of receiver and body. None if the receiver is not a number.
+    pub fn restore_links(&mut self) {
+        let Ok(receiver) = Msisdn::parse(&self.receiver, Mode::Sandbox) else { return };
+        let link = |platform| sms_link(&receiver, &self.body, platform);
+        self.qr = QrSvg::encode(&link(Platform::Android), "QR code");
+        self.links = vec![
             ("Android", link(Platform::Android)),
             ("iOS", link(Platform::Ios)),
             ("Either", link(Platform::Unknown)),
         ];
-        SmsDraft {
-            receiver: receiver.as_str().to_owned(),
-            body: body.to_owned(),
-            links,
-            qr: QrSvg::encode(&link(Platform::Android), "QR code"),
-            ..SmsDraft::default()
-        }
     }
 }
 
@@ -139,7 +147,7 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
         Ok((from, to, faults)) => {
             let body = fields.get("body").unwrap_or_default();
             match app.handsets.send_sms(&access.project, &from, &to, body, faults).await {
-                Ok(()) => return Ok(redirect_to_check(&access, Product::ReverseSms, check)),
+                Ok(()) => return Ok(redirect_to_check(&app, &access, Product::ReverseSms, check)),
                 Err(error) => problem_sentence(error),
             }
         }

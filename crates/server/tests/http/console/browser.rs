@@ -87,6 +87,12 @@ impl Browser {
         self.post(action, &token, fields).await
     }
 
+    /// Submits a form, and opens the page that it redirects to.
+    pub async fn submit_and_follow(&mut self, page: &str, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
+        let response = self.submit(page, action, fields).await;
+        self.get(location(&response)).await
+    }
+
     pub async fn post(&mut self, action: &str, token: &str, fields: &[(&str, &str)]) -> HttpResponse {
         let fields: Vec<_> = [("form_token", token)].iter().chain(fields).copied().collect();
         self.send(Request::post(action).form(&fields)).await

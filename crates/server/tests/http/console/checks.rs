@@ -146,7 +146,7 @@ async fn the_handset_runs_a_check_from_end_to_end(world: World) {
     let handset = format!("{}/handset", path_of(&world, &project));
     assert_well_formed(&handset, &browser.get(&handset).await);
     let new = [("product", "reverse_sms"), ("number", EVEN), ("reference", "order 7")];
-    let response = browser.submit(&handset, &handset, &new).await.assert(200);
+    let response = browser.submit_and_follow(&handset, &handset, &new).await.assert(200);
     assert_well_formed(&handset, &response);
     let text = response.text();
     let value = |name: &str| {
@@ -177,7 +177,7 @@ async fn the_handset_opens_a_silent_check() {
     let handset = format!("{}/handset", path_of(&world, &project));
     for (product, number, result) in [("secure_sna", EVEN, "match"), ("discovery", "", "number …")] {
         let text =
-            browser.submit(&handset, &handset, &[("product", product), ("number", number)]).await.assert(200).text();
+            browser.submit_and_follow(&handset, &handset, &[("product", product), ("number", number)]).await.text();
         let after = |mark: &str| text.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
         let (path, token, check) =
             (after("method=\"get\" action=\""), after("name=\"t\" value=\""), after("name=\"check\" value=\""));

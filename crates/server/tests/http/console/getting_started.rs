@@ -23,18 +23,20 @@ async fn sandbox_projects_have_commands_without_secrets() {
     assert_eq!(current_entry(&text), "Getting started");
     assert!(!text.contains(&project.client_secret) && text.contains("PASTE THE CLIENT SECRET"), "{text}");
     assert!(text.contains("id=\"reverse_sms-commands\"") && !text.contains("id=\"sim_swap-commands\""), "{text}");
+    assert!(text.contains("Try Reverse SMS") && !text.contains("Try SIM Swap"), "{text}");
     // Only `ringtrue dev` sends callbacks to this machine and has a file of credentials.
     assert!(!text.contains("127.0.0.1:9099") && !text.contains("dev.json"), "{text}");
     let copied = text.split(" data-copies=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
     assert!(copied.clone().count() > 2 && copied.into_iter().all(|id| text.contains(&format!(" id=\"{id}\""))));
 
     let number = [("product", "verification"), ("number", "+990123456700")];
-    let handset = developer.submit(&format!("{path}/getting-started"), &format!("{path}/handset"), &number).await;
+    let handset =
+        developer.submit_and_follow(&format!("{path}/getting-started"), &format!("{path}/handset"), &number).await;
     assert!(handset.assert(200).text().contains("Hosted page"));
 
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let text = viewer.get(&format!("{path}/getting-started")).await.assert(200).text();
-    assert!(!text.contains("Start a verification"), "{text}");
+    assert!(!text.contains("Start a verification") && !text.contains("Try Reverse SMS"), "{text}");
 }
 
 #[tokio::test]

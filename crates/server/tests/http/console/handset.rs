@@ -31,8 +31,13 @@ impl<'a> Phone<'a> {
         Phone { world, project, browser: Browser::member(world, &world.acme, Role::Developer).await, page }
     }
 
+    /// Returns the handset page that follows the form, or a redirect to another page.
     async fn submit_form(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
-        let response = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
+        let mut response = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
+        let phone = format!("{}?phone", self.page);
+        if response.header("location") == Some(&*phone) {
+            response = self.browser.get(&phone).await.assert(200);
+        }
         if response.status != 303 {
             assert_well_formed(&self.page, &response);
         }
@@ -76,6 +81,37 @@ async fn handset_shows_links_for_each_platform_and_a_qr_code() {
     let check = format!("{}/checks/reverse_sms/{}", phone.page.trim_end_matches("/handset"), value(&page, "check"));
     let kept = phone.browser.get(&check).await.assert(200).text();
     assert!(!kept.contains("sms:") && !kept.contains("<svg class=\"qr\""), "links are shown once: {kept}");
+}
+
+#[tokio::test]
+async fn reload_of_the_handset_submits_nothing() {
+    let world = World::sqlite().await;
+    let mut phone = Phone::of(&world).await;
+    let shown = format!("{}?phone", phone.page);
+    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "verification"] {
+        world.advance(SignedDuration::from_mins(10));
+        let page = phone.create(product, EVEN).await;
+        // Ids of this page's forms are the same, as the check is.
+        assert_eq!(phone.browser.get(&shown).await.assert(200).text(), page, "{product}");
+        let list = format!("{}/checks/{product}", phone.page.trim_end_matches("/handset"));
+        assert!(phone.browser.get(&list).await.assert(200).text().contains("1 total"), "{product}");
+    }
+    // The menu leads to an idle phone, and other sessions and projects see nothing of it.
+    let idle = phone.browser.get(&phone.page).await.assert(200).text();
+    assert!(idle.contains("No message"), "{idle}");
+    let state = phone.browser.cookies["ringtrue-handset"].clone();
+    let mut colleague = Browser::member(&world, &world.acme, Role::Owner).await;
+    colleague.cookies.insert("ringtrue-handset".to_owned(), state);
+    assert!(colleague.get(&shown).await.assert(200).text().contains("No message"));
+    let other = world.project("Other", json!({})).await;
+    let others = shown.replace(&phone.project.project_id, &other.project_id);
+    assert!(phone.browser.get(&others).await.assert(200).text().contains("No message"));
+
+    // A sent message leaves the phone.
+    let sent = phone.text(&[]).await.assert(303);
+    assert!(
+        location(&sent).contains("/checks/reverse_sms/") && !phone.browser.cookies.contains_key("ringtrue-handset")
+    );
 }
 
 #[tokio::test]

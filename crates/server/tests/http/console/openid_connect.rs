@@ -26,6 +26,7 @@ on_both_databases!(
     identity_signs_in_to_the_account_with_its_verified_address,
     roles_follow_claims,
     administrators_unlink_identities,
+    provider_decides_on_second_factors,
 );
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -441,4 +442,35 @@ async fn pages_do_not_exist_without_a_provider() {
         browser.get(path).await.assert(404);
     }
     assert!(!browser.get("/console/sign-in").await.assert(200).text().contains("openid-connect"));
+}
+
+async fn provider_decides_on_second_factors(database: Database) {
+    let provider = Provider::start().await;
+    let section = provider.section();
+    let world = World::with(database, |config| {
+        config.openid_connect = Some(Box::new(section));
+        config.require_second_factor = true;
+    })
+    .await;
+    Browser::member_with_email(&world, &world.acme, "jane@example.com", Role::Developer).await;
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let mut browser = Browser::new(&world);
+    assert_eq!(location(&provider.sign_in(&world, &mut browser, &workspace, jane("1")).await), workspace);
+    browser.get(&workspace).await.assert(200);
+
+    // The account also has a password, which requires a second factor.
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let account = accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
+    let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;
+    let mut with_password = Browser::with_link(&world, &link).await;
+    let setup = "/console/account/second-factor";
+    assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some(setup));
+    let mut browser = Browser::new(&world);
+    assert_eq!(location(&provider.sign_in(&world, &mut browser, &workspace, jane("1")).await), workspace);
+    browser.get(&workspace).await.assert(200);
+
+    // The method is part of the token.
+    let token = with_password.cookies["ringtrue-session"].clone();
+    with_password.cookies.insert("ringtrue-session".to_owned(), format!("oidc.{token}"));
+    assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));
 }

@@ -4,12 +4,18 @@ use aws_lc_rs::hmac;
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use ringtrue_engine::{accounts::Administrator, ports::Clock};
+use ringtrue_server::{console, http::routes::Route};
 
 use super::{
     browser::{Browser, PASSWORD, location},
-    pages::assert_well_formed,
+    pages::{assert_well_formed, fill_path},
 };
-use crate::{client::HttpResponse, on_both_stores, world::World};
+use crate::{
+    client::{HttpResponse, Request},
+    database::Database,
+    on_both_databases, on_both_stores,
+    world::World,
+};
 
 on_both_stores!(
     sign_in_asks_for_a_code,
@@ -17,7 +23,9 @@ on_both_stores!(
     wrong_codes_are_throttled_across_addresses,
     set_password_link_does_not_replace_the_second_factor,
     administrators_remove_second_factors,
+    replacing_takes_the_password_and_a_code,
 );
+on_both_databases!(required_second_factor_comes_first);
 
 const EMAIL: &str = "jane@example.com";
 const SETUP: &str = "/console/account/second-factor";
@@ -66,16 +74,32 @@ async fn set_up(world: &World, browser: &mut Browser) -> SecondFactor {
     let salt = text_between(&text, "name=\"salt\" value=\"", "\"");
     let mut factor = SecondFactor { secret: decode_base32(secret), recovery_codes: vec![] };
     assert_eq!(factor.secret.len(), 20);
-    let wrong = browser.submit(SETUP, SETUP, &[("salt", salt), ("code", "x")]).await.assert(400);
-    assert_well_formed(SETUP, &wrong);
-    assert!(wrong.text().contains(secret), "the secret stays the same");
     let code = factor.code(world, 0);
-    let enabled = browser.submit(SETUP, SETUP, &[("salt", salt), ("code", &code)]).await.assert(200);
-    assert_well_formed(SETUP, &enabled);
-    let text = enabled.text();
-    factor.recovery_codes = text.split("<li><code>").skip(1).map(|rest| rest[..11].to_owned()).collect();
-    assert_eq!(factor.recovery_codes.len(), 10);
+    let answers = [("x", PASSWORD, "This code is wrong"), (&*code, "wrong", "The current password is wrong.")];
+    for (code, password, error) in answers {
+        let fields = [("salt", salt), ("code", code), ("password", password)];
+        let refused = browser.submit(SETUP, SETUP, &fields).await.assert(400);
+        assert_well_formed(SETUP, &refused);
+        let text = refused.text();
+        assert!(text.contains(error) && text.contains(secret), "the secret stays the same: {text}");
+    }
+    let fields = [("salt", salt), ("code", &*code), ("password", PASSWORD), ("next", "/console/account?ended")];
+    let enabled = browser.submit(SETUP, SETUP, &fields).await;
+    factor.recovery_codes = shown_recovery_codes(browser, &enabled).await;
     factor
+}
+
+/// The recovery codes of a new second factor. They are shown once.
+async fn shown_recovery_codes(browser: &mut Browser, enabled: &HttpResponse) -> Vec<String> {
+    let path = location(enabled);
+    assert_eq!(path, "/console/account/recovery-codes");
+    let page = browser.get(path).await.assert(200);
+    assert_well_formed(path, &page);
+    assert_eq!(location(&browser.get(path).await), "/console/account");
+    let text = page.text();
+    let codes: Vec<_> = text.split("<li><code>").skip(1).map(|rest| rest[..11].to_owned()).collect();
+    assert_eq!(codes.len(), 10);
+    codes
 }
 
 async fn enter_password(world: &World) -> (Browser, HttpResponse) {
@@ -97,7 +121,6 @@ async fn sign_in_asks_for_a_code(world: World) {
     let page = here.get("/console/account").await.assert(200);
     assert_well_formed("/console/account", &page);
     assert!(page.text().contains("Unused recovery codes: 10"), "{}", page.text());
-    assert_eq!(location(&here.get(SETUP).await), "/console/account");
 
     let (mut there, response) = enter_password(&world).await;
     assert_eq!(location(&response), "/console/second-factor?next=%2Fconsole%2Faccount");
@@ -223,4 +246,105 @@ async fn administrators_remove_second_factors(world: World) {
     assert_eq!(location(&response), "/console/account");
     let log = admin.get("/console/deployment/audit?action=account.second_factor_disabled").await.assert(200).text();
     assert!(log.split("<tbody>").nth(1).unwrap().contains("account.second_factor_disabled"), "{log}");
+}
+
+async fn replacing_takes_the_password_and_a_code(world: World) {
+    let mut here = member(&world).await;
+    let old = set_up(&world, &mut here).await;
+    let mut there = Browser::new(&world);
+    let fields = [("email", EMAIL), ("password", PASSWORD)];
+    there.submit("/console/sign-in", "/console/sign-in", &fields).await.assert(303);
+    enter_code(&mut there, &old.recovery_codes[0]).await.assert(303);
+
+    let page = here.get(SETUP).await.assert(200);
+    assert_well_formed(SETUP, &page);
+    let text = page.text();
+    assert!(text.contains("<h1>Replace second factor</h1>"), "{text}");
+    let salt = text_between(&text, "name=\"salt\" value=\"", "\"");
+    let secret = text_between(&text, "aria-label=\"Secret\"><code>", "<");
+    let mut new = SecondFactor { secret: decode_base32(secret), recovery_codes: vec![] };
+    assert_ne!(new.secret, old.secret);
+    let code = new.code(&world, 0);
+    let used = old.recovery_codes[0].clone();
+    for (password, current_code, error) in [
+        ("wrong", &*old.recovery_codes[1], "The current password is wrong."),
+        (PASSWORD, "", "The code of the current second factor is wrong"),
+        (PASSWORD, &*used, "The code of the current second factor is wrong"),
+    ] {
+        let fields = [("salt", salt), ("code", &*code), ("password", password), ("current_code", current_code)];
+        let refused = here.submit(SETUP, SETUP, &fields).await.assert(400).text();
+        assert!(refused.contains(error), "{refused}");
+    }
+    // Failures delay the next attempt.
+    world.advance(SignedDuration::from_secs(30));
+    let code = new.code(&world, 0);
+    let current = old.code(&world, 0);
+    let fields = [("salt", salt), ("code", &*code), ("password", PASSWORD), ("current_code", &*current)];
+    let replaced = here.submit(SETUP, SETUP, &fields).await;
+    new.recovery_codes = shown_recovery_codes(&mut here, &replaced).await;
+
+    // The other sessions, codes and recovery codes end.
+    there.get("/console/account").await.assert(303);
+    let (mut browser, _) = enter_password(&world).await;
+    enter_code(&mut browser, &old.recovery_codes[1]).await.assert(401);
+    world.advance(SignedDuration::from_secs(30));
+    enter_code(&mut browser, &old.code(&world, 0)).await.assert(401);
+    enter_code(&mut browser, &new.recovery_codes[0]).await.assert(303);
+    here.get("/console/account").await.assert(200);
+}
+
+async fn required_second_factor_comes_first(database: Database) {
+    let world = World::with(database, |config| config.require_second_factor = true).await;
+    let mut here = member(&world).await;
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let setup_of_workspace = format!("{SETUP}?next={}", workspace.replace('/', "%2F"));
+    assert_eq!(location(&here.get(&workspace).await), setup_of_workspace);
+    let page = here.get(&setup_of_workspace).await.assert(200);
+    assert_well_formed(SETUP, &page);
+    assert!(page.text().contains("This deployment requires a second factor"), "{}", page.text());
+
+    // Every other route leads to the setup, including future ones, and nothing is changed.
+    let token = here.form_token(SETUP).await;
+    for Route { method, path, .. } in console::routes().iter() {
+        let is_setup = [SETUP, "/console/sign-out"].contains(path);
+        let is_sign_in = ["/console/sign-in", CODE_PAGE, "/console/link", "/console/invitation"].contains(path)
+            || path.starts_with("/console/openid-connect");
+        if is_setup || is_sign_in || path.starts_with("/console/assets/") {
+            continue;
+        }
+        let path = fill_path(path, &world.acme.workspace_id);
+        let request = || {
+            let request = Request::new(method, &path);
+            if *method == "POST" { request.form(&[("form_token", &*token)]) } else { request }
+        };
+        let response = here.send(request()).await;
+        assert_eq!(location(&response).split('?').next(), Some(SETUP), "{method} {path}");
+        // Scripts cannot use a page.
+        for accepted in ["text/event-stream", "application/json"] {
+            let refused = here.send(request().header("Accept", accepted)).await;
+            assert_eq!(refused.status, 403, "{method} {path}");
+        }
+    }
+
+    // A session that began with the password alone ends with the setup.
+    let (mut there, response) = enter_password(&world).await;
+    assert_eq!(location(&response), "/console/account");
+    assert_eq!(location(&there.get("/console/account").await), format!("{SETUP}?next=%2Fconsole%2Faccount"));
+    let factor = set_up(&world, &mut here).await;
+    here.get(&workspace).await.assert(200);
+    assert_eq!(location(&there.get("/console/account").await).split('?').next(), Some("/console/sign-in"));
+
+    // It can be replaced, but not turned off.
+    let account = here.get("/console/account").await.assert(200);
+    assert_well_formed("/console/account", &account);
+    assert!(account.text().contains(SETUP) && !account.text().contains("Turn off"), "{}", account.text());
+    let (disable, code) = (format!("{SETUP}/disable"), &*factor.recovery_codes[0]);
+    let refused = here.submit("/console/account", &disable, &[("code", code)]).await.assert(409).text();
+    assert!(refused.contains("This deployment requires a second factor"), "{refused}");
+    enter_password(&world).await.1.assert(303);
+
+    // Administrators too, and anybody may sign out.
+    let mut admin = Browser::admin(&world).await;
+    assert_eq!(location(&admin.get("/console").await), SETUP);
+    assert_eq!(location(&admin.submit(SETUP, "/console/sign-out", &[]).await), "/console/sign-in");
 }
