@@ -206,7 +206,7 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
 }
 
 impl RunningNode {
-    /// SMS of the sandbox operator.
+    /// Observes the SMS that reach the SMSC of the sandbox operator.
     pub fn smsc_observer(&self) -> Option<SmscObserver> {
         self.sandbox.as_ref().map(SandboxOperator::smsc_observer)
     }

@@ -28,7 +28,7 @@ use super::{
     },
     document::{ConfigDocument, Section},
     format::{
-        Format, MILLISECOND, SECOND, boolean, duration, integer, keyword, list, network_id, parsed, string, text,
+        Format, MILLISECOND, SECOND, boolean, duration, from_str, integer, keyword, list, network_id, string, text,
         token, variant, web_url,
     },
 };
@@ -120,7 +120,7 @@ fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumCon
         "kind", "servers", "suffix", "timeout", "tries", "mixed_case", "routing_numbers", "service_providers",
         "not_ported", "authoritative", "breaker_failures", "breaker_open_for",
     ]])?;
-    let server = parsed::<NameServer>("a host and a port, such as \"192.0.2.53:53\"");
+    let server = from_str::<NameServer>("a host and a port, such as \"192.0.2.53:53\"");
     let servers = section.get("servers", list(server))?;
     if servers.is_empty() {
         return Err(section.invalid("servers", "[]", "at least one name server"));
@@ -229,7 +229,7 @@ fn read_generic_json(section: &Section<'_>) -> Result<GenericJson, ConfigError> 
         Some((name.trim().parse::<HeaderName>().ok()?, value.trim().parse().ok()?))
     });
     config.headers.extend(section.get_or("headers", list(header), vec![])?);
-    if let Some(name) = section.get_opt("secret_header", parsed::<HeaderName>("a header name"))? {
+    if let Some(name) = section.get_opt("secret_header", from_str::<HeaderName>("a header name"))? {
         let mut value = section.get_secret(
             "client_secret",
             &("a secret that is valid in an HTTP header", |text| {

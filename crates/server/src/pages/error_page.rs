@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     PageError,
-    document::{Document, str_member},
     html::{Html, MarkdownWriter, breakable},
+    openapi_document::{OpenApiDocument, str_member},
 };
 
 /// Catalog entry of an error. The texts may contain `` `code` `` and blank lines.
@@ -25,7 +25,7 @@ pub struct ErrorEntry<'a> {
 #[derive(derive_more::Debug)]
 #[debug("ErrorPages({})", document.base_url())]
 pub struct ErrorPages {
-    document: Document,
+    document: OpenApiDocument,
 }
 
 #[derive(Template)]
@@ -62,7 +62,7 @@ struct Index<'a> {
 impl ErrorPages {
     /// `document` is the output of [`super::openapi::document`], which lists the errors of each operation.
     pub fn new(document: &str) -> Result<Self, PageError> {
-        Ok(Self { document: Document::parse(document)? })
+        Ok(Self { document: OpenApiDocument::parse(document)? })
     }
 
     pub fn page(&self, entry: &ErrorEntry<'_>) -> Result<String, PageError> {

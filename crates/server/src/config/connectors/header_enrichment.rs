@@ -10,7 +10,7 @@ use super::{
     super::{
         ConfigError, HeaderEnrichmentSection,
         document::{SecretFormat, Section},
-        format::{Format, country, ip_networks, keyword, list, network_id, parsed, string, text, variant},
+        format::{Format, country, from_str, ip_networks, keyword, list, network_id, string, text, variant},
         listeners::Listeners,
     },
     Connector, require_listener,
@@ -103,7 +103,7 @@ fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
 }
 
 fn read_format(section: &Section<'_>) -> Result<ValueFormat, ConfigError> {
-    let pattern = parsed("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"");
+    let pattern = from_str("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"");
     match (section.get_opt("country", country())?, section.get_opt("pattern", pattern)?) {
         (None, None) => Ok(ValueFormat::E164Digits),
         (Some(country), None) => Ok(ValueFormat::National(country)),

@@ -10,7 +10,7 @@ pub(super) const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 const MAX_REFERENCE_DEPTH: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct OpenApiDocument {
     root: Value,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Operation<'d> {
     node: &'d Value,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
         Ok(Self { root: serde_json::from_str(text)? })
     }
@@ -141,7 +141,7 @@ impl<'d> Operation<'d> {
     }
 
     /// Statuses and responses, with references resolved.
-    pub(super) fn responses(&self, document: &'d Document) -> Vec<(&'d str, &'d Value)> {
+    pub(super) fn responses(&self, document: &'d OpenApiDocument) -> Vec<(&'d str, &'d Value)> {
         let all = self.node.get("responses").and_then(Value::as_object).into_iter().flatten();
         all.map(|(status, response)| (status.as_str(), document.resolve(response))).collect()
     }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn composed_schema_is_flattened() {
-        let document = Document::from_value(json!({"components": {"schemas": {
+        let document = OpenApiDocument::from_value(json!({"components": {"schemas": {
             "Base": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x", "y"]}}},
         }}}));
         let flat = document.flatten(&json!({
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn circular_references_terminate() {
-        let document = Document::from_value(json!({"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}));
+        let document = OpenApiDocument::from_value(json!({"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}));
         assert!(document.flatten(&json!({"$ref": "#/a"})).is_empty());
         assert!(document.resolve(&json!({"$ref": "#/a"})).is_object());
     }
