@@ -98,7 +98,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let sandbox =
         if config.sandbox.enabled { Some(SandboxOperator::start(&engine, &sandbox_access).await?) } else { None };
     let directory = start_directory(&config).await?;
-    connectors.set_sandbox_reporters(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
+    connectors.set_sandbox_connectors(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
     let app = |trusted_proxies: &[IpNet], proxy_protocol| {

@@ -59,7 +59,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
     let egress = section.get("egress", ip_networks())?;
     if egress.is_empty() || egress.iter().any(|range| range.prefix_len() == 0) {
         let allowed = "the IP networks of the operator's devices or gateways";
-        return Err(section.invalid("egress", section.shown("egress"), allowed));
+        return Err(section.invalid("egress", section.render_value("egress"), allowed));
     }
     let placeholder = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
     let word = string("1 to 100 characters", |text| (1..=100).contains(&text.len()));
