@@ -61,10 +61,10 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.push([&[1, 3], &alias[..], b"\x05OTHER\x04arpa\0", &records[0][2..]].concat());
     let query = query(0);
     for (flags, code) in [(0x84, 0), (0x84, 3), (0x84, 5), (0x86, 0), (0x80, 1), (0x00, 0)] {
-        let head = [&query.wire()[..2], &[flags, code, 0, 1, 0, 1, 0, 0, 0, 0]].concat();
-        seeds.push([&[0], &head[..], &query.wire()[12..], &records[0]].concat());
+        let head = [&query.as_bytes()[..2], &[flags, code, 0, 1, 0, 1, 0, 0, 0, 0]].concat();
+        seeds.push([&[0], &head[..], &query.as_bytes()[12..], &records[0]].concat());
     }
-    seeds.push([&[0], &query.wire()[..12]].concat());
+    seeds.push([&[0], &query.as_bytes()[..12]].concat());
     seeds
 }
 
@@ -80,8 +80,8 @@ fn record(expression: &[u8]) -> Vec<u8> {
 }
 
 fn response(query: &EnumQuery, code: u8, count: u16, records: &[u8]) -> Vec<u8> {
-    let head = [&query.wire()[..2], &[0x84, code & 15, 0, 1], &count.to_be_bytes(), &[0; 4]].concat();
-    [&head, &query.wire()[12..], records].concat()
+    let head = [&query.as_bytes()[..2], &[0x84, code & 15, 0, 1], &count.to_be_bytes(), &[0; 4]].concat();
+    [&head, &query.as_bytes()[12..], records].concat()
 }
 
 fn run(data: &[u8]) {

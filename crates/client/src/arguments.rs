@@ -239,7 +239,7 @@ pub enum ReadAction {
     },
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct NewCheck {
     /// Your reference for the check
     #[arg(long, value_name = "TEXT")]
@@ -252,14 +252,14 @@ pub struct NewCheck {
     pub watch: bool,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct CallbackArguments {
     /// URL that receives the result [default: the project's callback URL]
     #[arg(long, value_name = "URL")]
     pub callback_url: Option<String>,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct DeviceArguments {
     /// Expected IP address of the phone
     #[arg(long, value_name = "IP")]

@@ -40,7 +40,7 @@ pub(crate) struct ConcludedCheck {
 #[derive(Clone, Debug)]
 pub(crate) enum ResendOutcome {
     Scheduled(Value),
-    /// Other checks are not affected.
+    /// The server rejected the resend of this check; others are not affected.
     Rejected(ApiProblem),
 }
 

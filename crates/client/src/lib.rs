@@ -60,21 +60,11 @@ pub async fn run(context: &ClientContext, command: ClientCommand) -> Result<(), 
         ClientCommand::Whoami(profile_option) => whoami::whoami(context, &profile_option).await,
         ClientCommand::Open(arguments) => open::open(context, &arguments),
         ClientCommand::Verify(arguments) => verify::verify(context, arguments).await,
-        ClientCommand::Verification(command) => {
-            products::run(context, Product::Verification, &command.profile_option, command.action.into()).await
-        }
-        ClientCommand::ReverseSms(command) => {
-            products::run(context, Product::ReverseSms, &command.profile_option, command.action.into()).await
-        }
-        ClientCommand::SecureSna(command) => {
-            products::run(context, Product::SecureSna, &command.profile_option, command.action.into()).await
-        }
-        ClientCommand::Discovery(command) => {
-            products::run(context, Product::Discovery, &command.profile_option, command.action.into()).await
-        }
-        ClientCommand::SimSwap(command) => {
-            products::run(context, Product::SimSwap, &command.profile_option, command.action.into()).await
-        }
+        ClientCommand::Verification(command) => products::run(context, Product::Verification, command).await,
+        ClientCommand::ReverseSms(command) => products::run(context, Product::ReverseSms, command).await,
+        ClientCommand::SecureSna(command) => products::run(context, Product::SecureSna, command).await,
+        ClientCommand::Discovery(command) => products::run(context, Product::Discovery, command).await,
+        ClientCommand::SimSwap(command) => products::run(context, Product::SimSwap, command).await,
         ClientCommand::Projects(command) => management::projects(context, command).await,
         ClientCommand::Usage(arguments) => reports::usage(context, &arguments).await,
         ClientCommand::Audit(arguments) => reports::audit(context, &arguments).await,

@@ -1,5 +1,6 @@
 //! `ringtrue verification`, `reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
 
+use clap::Subcommand;
 use ringtrue_domain::{
     lifecycle::CheckId,
     product::{Product, Scope},
@@ -12,7 +13,7 @@ use crate::{
     arguments::{
         CallbackArguments, DeviceArguments, DiscoveryAction, EligibilityAction, NewCheck, PollInterval, ProfileOption,
         ReadAction, RedeemArguments, ReverseSmsAction, SecureSnaAction, SimSwapAction, VerificationAction,
-        VerificationOptions,
+        VerificationOptions, WithProfile,
     },
     context::ClientContext,
     error::CommandError,
@@ -34,33 +35,21 @@ pub(crate) enum CheckAction {
     Read(ReadAction),
 }
 
+#[derive(Default)]
 pub(crate) struct CreateCheck {
     new: NewCheck,
     number: Option<PrivateArgument>,
-    callback: Option<CallbackArguments>,
-    device: Option<DeviceArguments>,
+    callback: CallbackArguments,
+    device: DeviceArguments,
     period: Option<u32>,
     verification: VerificationOptions,
-}
-
-impl From<NewCheck> for CreateCheck {
-    fn from(new: NewCheck) -> Self {
-        CreateCheck {
-            new,
-            number: None,
-            callback: None,
-            device: None,
-            period: None,
-            verification: VerificationOptions::default(),
-        }
-    }
 }
 
 impl From<ReverseSmsAction> for CheckAction {
     fn from(action: ReverseSmsAction) -> Self {
         match action {
             ReverseSmsAction::Create { number, new, callback } => {
-                CheckAction::Create(CreateCheck { number: Some(number), callback: Some(callback), ..new.into() })
+                CheckAction::Create(CreateCheck { new, number: Some(number), callback, ..CreateCheck::default() })
             }
             ReverseSmsAction::Read(action) => CheckAction::Read(action),
         }
@@ -70,12 +59,10 @@ impl From<ReverseSmsAction> for CheckAction {
 impl From<SecureSnaAction> for CheckAction {
     fn from(action: SecureSnaAction) -> Self {
         match action {
-            SecureSnaAction::Create { number, new, callback, device } => CheckAction::Create(CreateCheck {
-                number: Some(number),
-                callback: Some(callback),
-                device: Some(device),
-                ..new.into()
-            }),
+            SecureSnaAction::Create { number, new, callback, device } => {
+                let number = Some(number);
+                CheckAction::Create(CreateCheck { new, number, callback, device, ..CreateCheck::default() })
+            }
             SecureSnaAction::Redeem(arguments) => CheckAction::Redeem(arguments),
             SecureSnaAction::Read(action) => CheckAction::Read(action),
         }
@@ -86,7 +73,7 @@ impl From<DiscoveryAction> for CheckAction {
     fn from(action: DiscoveryAction) -> Self {
         match action {
             DiscoveryAction::Create { new, callback, device } => {
-                CheckAction::Create(CreateCheck { callback: Some(callback), device: Some(device), ..new.into() })
+                CheckAction::Create(CreateCheck { new, callback, device, ..CreateCheck::default() })
             }
             DiscoveryAction::Redeem(arguments) => CheckAction::Redeem(arguments),
             DiscoveryAction::Read(action) => CheckAction::Read(action),
@@ -98,7 +85,7 @@ impl From<SimSwapAction> for CheckAction {
     fn from(action: SimSwapAction) -> Self {
         match action {
             SimSwapAction::Create { number, new, period } => {
-                CheckAction::Create(CreateCheck { number: Some(number), period, ..new.into() })
+                CheckAction::Create(CreateCheck { new, number: Some(number), period, ..CreateCheck::default() })
             }
             SimSwapAction::Read(action) => CheckAction::Read(action),
         }
@@ -109,13 +96,8 @@ impl From<VerificationAction> for CheckAction {
     fn from(action: VerificationAction) -> Self {
         match action {
             VerificationAction::Create { number, new, callback, device, verification } => {
-                CheckAction::Create(CreateCheck {
-                    number: Some(number),
-                    callback: Some(callback),
-                    device: Some(device),
-                    verification,
-                    ..new.into()
-                })
+                let number = Some(number);
+                CheckAction::Create(CreateCheck { new, number, callback, device, period: None, verification })
             }
             VerificationAction::Next { verification } => CheckAction::GiveUpStep(verification),
             VerificationAction::Redeem(arguments) => CheckAction::Redeem(arguments),
@@ -151,13 +133,12 @@ pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Valu
 pub(crate) async fn run(
     context: &ClientContext,
     product: Product,
-    profile_option: &ProfileOption,
-    action: CheckAction,
+    WithProfile { profile_option, action }: WithProfile<impl Subcommand + Into<CheckAction>>,
 ) -> Result<(), CommandError> {
-    let session = ApiSession::open(context, profile_option)?;
+    let session = ApiSession::open(context, &profile_option)?;
     let columns = check_columns(product);
-    match action {
-        CheckAction::Create(request) => create(context, &session, product, profile_option, request).await,
+    match action.into() {
+        CheckAction::Create(request) => create(context, &session, product, &profile_option, request).await,
         CheckAction::Redeem(RedeemArguments { check, code }) => {
             let check = session.redeem_code(product, &check.to_string(), &code.read()?).await?;
             Ok(context.printer.print_object(columns, &check)?)
@@ -199,13 +180,12 @@ async fn create(
 ) -> Result<(), CommandError> {
     let CreateCheck { new, number, callback, device, period, verification } = request;
     let number = number.as_ref().map(PrivateArgument::read).transpose()?;
-    let (device_ip, redirect_url) = device.map_or((None, None), |device| (device.device_ip, device.redirect_url));
     let members = [
         ("phone_number", json!(number)),
         ("reference_id", json!(new.reference_id)),
-        ("callback_url", json!(callback.and_then(|callback| callback.callback_url))),
-        ("device_ip", json!(device_ip)),
-        ("redirect_url", json!(redirect_url)),
+        ("callback_url", json!(callback.callback_url)),
+        ("device_ip", json!(device.device_ip)),
+        ("redirect_url", json!(device.redirect_url)),
         ("period", json!(period)),
     ];
     let set = members.into_iter().chain(verification.members()).filter(|(_, value)| !value.is_null());

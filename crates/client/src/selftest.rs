@@ -283,23 +283,23 @@ async fn sim_swap(fixture: &Fixture, suffix: &str, no_change: bool) -> CaseResul
 
 /// Walks a verification, giving up the steps of some methods.
 async fn verification(fixture: &Fixture, suffix: &str, given_up: &[&str], method: &str) -> CaseResult {
-    let concluded = walk_verification(fixture, suffix, given_up).await?;
+    let concluded = run_verification(fixture, suffix, given_up).await?;
     expect_fields(&concluded, &json!({"status": "COMPLETED", "match": true, "method": method}))
 }
 
 async fn exhausted_verification(fixture: &Fixture) -> CaseResult {
-    let concluded = walk_verification(fixture, "00", &["secure_sna", "reverse_sms"]).await?;
+    let concluded = run_verification(fixture, "00", &["secure_sna", "reverse_sms"]).await?;
     expect_fields(&concluded, &json!({"status": "ERROR", "error_code": "methods_exhausted"}))
 }
 
-async fn walk_verification(fixture: &Fixture, suffix: &str, given_up: &[&str]) -> Result<Value, CaseError> {
+async fn run_verification(fixture: &Fixture, suffix: &str, given_up: &[&str]) -> Result<Value, CaseError> {
     let session = &fixture.session;
     let sim = random_number(suffix);
     let body = json!({"phone_number": sim, "methods": ["secure_sna", "reverse_sms"]});
     let created = create(session, Product::Verification, &body).await?;
     let phone = SimulatedPhone { sim: &sim, given_up };
-    let walk = phone.walk(session, created, async |_| Ok(()));
-    timeout(CASE_TIMEOUT, walk)
+    let following = phone.follow_verification(session, created, async |_| Ok(()));
+    timeout(CASE_TIMEOUT, following)
         .await
         .map_err(|_| failed("the verification did not conclude in time"))?
         .map_err(CaseError::from)

@@ -50,7 +50,7 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
     let (mut is_first, mut failures) = (true, 0);
     let phone = SimulatedPhone { sim: &sim, given_up };
     let concluded = phone
-        .walk(&session, created, async |verification: &Value| {
+        .follow_verification(&session, created, async |verification: &Value| {
             session.printer.print_stream_item(check_columns(PRODUCT), verification, is_first)?;
             is_first = false;
             print_failures(verification, &mut failures);
@@ -90,7 +90,7 @@ pub(crate) struct SimulatedPhone<'a> {
 
 impl SimulatedPhone<'_> {
     /// Acts until the verification concludes, and returns it. Reports the created verification and every change.
-    pub(crate) async fn walk(
+    pub(crate) async fn follow_verification(
         &self,
         session: &ApiSession,
         created: Value,

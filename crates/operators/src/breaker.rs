@@ -159,7 +159,7 @@ fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
 pub(crate) struct HealthRecorder(Mutex<ConnectorHealth>);
 
 impl HealthRecorder {
-    /// A valid message or response arrived.
+    /// Records that a valid message or response arrived.
     pub(crate) fn record_success(&self, at: Timestamp) {
         self.0.lock().last_success_at = Some(at);
     }

@@ -51,16 +51,16 @@ pub struct RelyingParty {
     entropy: Arc<dyn Entropy>,
 }
 
-/// Where to send the browser, and what is needed when it returns.
+/// URL to which the browser is sent, and the state that is needed when it returns.
 #[derive(derive_more::Debug)]
-#[debug("AuthorizationStart(…)")]
-pub struct AuthorizationStart {
+#[debug("AuthorizationRedirect(…)")]
+pub struct AuthorizationRedirect {
     pub url: String,
     /// Nonce and PKCE code verifier. Secret.
     pub flow: Vec<u8>,
 }
 
-/// Contains no external text.
+/// Reason why a sign-in failed, without text of the provider.
 #[derive(Debug, thiserror::Error)]
 pub enum RelyingPartyError {
     #[error("the user or the provider denied the sign-in")]
@@ -126,8 +126,8 @@ impl RelyingParty {
         Ok(())
     }
 
-    /// Builds an authorization request with this `state`.
-    pub async fn start(&self, state: &str) -> Result<AuthorizationStart, RelyingPartyError> {
+    /// Builds the URL of an authorization request with this `state`.
+    pub async fn begin_authorization(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
         let metadata = self.metadata.get(&self.client, &self.metadata_url).await?;
         let pkce = PkceState::new(&*self.entropy);
         let mut scope = "openid".to_owned();
@@ -147,12 +147,12 @@ impl RelyingParty {
         ];
         let internal_error = CamaraError::new(Stage::Discovery, ErrorCause::Internal);
         let endpoint = metadata.endpoints.authorization.as_ref().ok_or(internal_error)?;
-        Ok(AuthorizationStart { url: append_query(endpoint, &parameters), flow: pkce.to_octets() })
+        Ok(AuthorizationRedirect { url: append_query(endpoint, &parameters), flow: pkce.to_octets() })
     }
 
     /// Validates an authorization response whose `state` the caller has verified, and returns the claims of the subject.
     /// Claims of `wanted` that the ID token lacks come from the userinfo endpoint.
-    pub async fn finish(
+    pub async fn handle_authorization_response(
         &self,
         query: &[(String, String)],
         flow: &[u8],
@@ -178,7 +178,7 @@ impl RelyingParty {
         Ok(claims)
     }
 
-    /// Without retry: a code is valid once.
+    /// Exchanges the code for tokens, without retry: a code is valid once.
     async fn redeem_code(
         &self,
         code: &str,

@@ -337,25 +337,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_digits_select_the_script() {
-        for (tail, script) in [
-            ("99", NumberScript::OperatorFault),
-            ("98", NumberScript::Silence),
-            ("97", NumberScript::NothingSupported),
-            ("96", NumberScript::NoSecureSna),
-            ("95", NumberScript::OperatorTimeout),
-            ("94", NumberScript::NoSubscriber),
-            ("93", NumberScript::LookupDown),
-            ("92", NumberScript::Even),
-            ("00", NumberScript::Even),
-            ("01", NumberScript::Odd),
-            ("91", NumberScript::Odd),
-        ] {
-            assert_eq!(NumberScript::of(tail.parse().unwrap()), script, "{tail}");
-        }
-    }
-
-    #[test]
     fn sandbox_addresses_are_documentation_addresses() {
         for (address, expected) in [
             ("203.0.113.0", Some(AddressScript::Mobile)),

@@ -49,7 +49,7 @@ pub struct Connectors {
     /// webhooks start again.
     counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
     /// Connectors of the sandbox operator, which are not in the configuration.
-    sandbox_reporters: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
+    sandbox_connectors: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Connectors {
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
-            sandbox_reporters: OnceLock::new(),
+            sandbox_connectors: OnceLock::new(),
         }
     }
 
@@ -101,9 +101,9 @@ impl Connectors {
     }
 
     /// Adds the sandbox operator's connectors to the reports.
-    pub fn set_sandbox_reporters(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
+    pub fn set_sandbox_connectors(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
         // Set once at startup.
-        let _ = self.sandbox_reporters.set(connectors);
+        let _ = self.sandbox_connectors.set(connectors);
     }
 
     /// Current status of all connectors of this node.
@@ -114,9 +114,9 @@ impl Connectors {
             ConnectorKind::Webhook(webhook) => webhook.connector_status(),
             ConnectorKind::OperatorApi(routes) => routes.reporter.connector_status(),
         });
-        let sandbox_reporters =
-            self.sandbox_reporters.get().into_iter().flatten().map(|connector| connector.connector_status());
-        configured.chain(sandbox_reporters).collect()
+        let sandbox_connectors =
+            self.sandbox_connectors.get().into_iter().flatten().map(|connector| connector.connector_status());
+        configured.chain(sandbox_connectors).collect()
     }
 
     pub fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {
@@ -290,7 +290,7 @@ impl ConnectorFactory {
 }
 
 impl RunningConnector {
-    /// Only SMPP connectors hold connections.
+    /// Closes the connections; only SMPP connectors hold any.
     async fn stop(&self) {
         match &self.kind {
             ConnectorKind::Smpp(connector) => connector.shutdown().await,

@@ -103,7 +103,7 @@ impl Handsets {
         Ok(())
     }
 
-    /// Sends the invited SMS from this handset.
+    /// Sends the SMS that a check expects from the handset with this number.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
         let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };

@@ -19,20 +19,18 @@ pub fn build_sources(factory: &ConnectorFactory, section: NumberLookupSection) -
 
 fn build_source(factory: &ConnectorFactory, section: NumberSourceSection) -> anyhow::Result<Arc<dyn LookupSource>> {
     let (clock, entropy) = (Arc::clone(&factory.clock), Arc::clone(&factory.entropy));
-    Ok(match section {
-        NumberSourceSection::Enum(config) => {
-            let section_name = format!("number_sources.{}", config.name);
-            Arc::new(EnumDns::new(*config, clock, entropy).context(section_name)?)
-        }
-        NumberSourceSection::Hlr(config, client) => {
-            let section_name = format!("number_sources.{}", config.name);
-            let client = Arc::new(factory.client(client).with_context(|| section_name.clone())?);
-            Arc::new(HttpHlr::new(*config, client, clock, entropy).context(section_name)?)
-        }
-        NumberSourceSection::TelcoFinder(config, client) => {
-            let section_name = format!("number_sources.{}", config.name);
-            let client = Arc::new(factory.client(client).with_context(|| section_name.clone())?);
-            Arc::new(TelcoFinder::new(*config, client, clock, entropy).context(section_name)?)
-        }
-    })
+    let client = |settings| anyhow::Ok(Arc::new(factory.client(settings)?));
+    let section_name = format!("number_sources.{}", section.name());
+    let build = || -> anyhow::Result<Arc<dyn LookupSource>> {
+        Ok(match section {
+            NumberSourceSection::Enum(config) => Arc::new(EnumDns::new(*config, clock, entropy)?),
+            NumberSourceSection::Hlr(config, settings) => {
+                Arc::new(HttpHlr::new(*config, client(settings)?, clock, entropy)?)
+            }
+            NumberSourceSection::TelcoFinder(config, settings) => {
+                Arc::new(TelcoFinder::new(*config, client(settings)?, clock, entropy)?)
+            }
+        })
+    };
+    build().context(section_name)
 }

@@ -100,7 +100,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let sandbox =
         if config.sandbox.enabled { Some(SandboxOperator::start(&engine, &sandbox_access).await?) } else { None };
     let directory = start_directory(&config).await?;
-    connectors.set_sandbox_reporters(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
+    connectors.set_sandbox_connectors(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
     let app = |trusted_proxies: &[IpNet], proxy_protocol| {
@@ -210,7 +210,7 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
 }
 
 impl RunningNode {
-    /// SMS of the sandbox operator.
+    /// Observes the SMS that reach the SMSC of the sandbox operator.
     pub fn smsc_observer(&self) -> Option<SmscObserver> {
         self.sandbox.as_ref().map(SandboxOperator::smsc_observer)
     }

@@ -90,13 +90,6 @@ impl Database {
         Database { address, location: DatabaseLocation::Cluster { name, ports } }
     }
 
-    /// A database without a schema, on the same server.
-    pub fn empty_postgres() -> Self {
-        let name = unused_name();
-        psql(&format!("create database {name}"));
-        Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
-    }
-
     /// Runs SQL in the PostgreSQL database.
     pub fn execute(&self, sql: &str) {
         let output = Command::new("psql")
@@ -113,7 +106,7 @@ impl Database {
 
     /// The same database through a proxy on another port.
     #[must_use]
-    pub fn behind(mut self, port: u16) -> Self {
+    pub fn behind_proxy(mut self, port: u16) -> Self {
         let mut address = url::Url::parse(&self.address).expect("a URL");
         address.set_port(Some(port)).expect("a port");
         self.address = address.to_string();
@@ -236,7 +229,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         let (name, servers) = match &self.location {
             DatabaseLocation::Folder(_) => return,
-            DatabaseLocation::Server { name } => (name, vec![server()]),
+            DatabaseLocation::Server { name } => (name, vec![postgres_server_url()]),
             DatabaseLocation::Cluster { name, ports } => (name, ports.iter().copied().map(server_at).collect()),
         };
         let drop_it = format!("drop database {name} with (force)");
@@ -262,14 +255,14 @@ fn sqlite_address(path: &Path) -> String {
 }
 
 fn postgres_address(name: &str) -> String {
-    let mut address = url::Url::parse(&server()).expect("a URL");
+    let mut address = url::Url::parse(&postgres_server_url()).expect("a URL");
     address.set_path(name);
     address.to_string()
 }
 
 /// Another server of the cluster.
 fn server_at(port: u16) -> String {
-    let mut address = url::Url::parse(&server()).expect("a URL");
+    let mut address = url::Url::parse(&postgres_server_url()).expect("a URL");
     address.set_port(Some(port)).expect("a port");
     address.to_string()
 }
@@ -286,7 +279,7 @@ fn unused_name() -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the server's address is given to tests, not configured")]
-pub fn server() -> String {
+pub fn postgres_server_url() -> String {
     std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
 }
 
@@ -306,7 +299,7 @@ fn copies_of(empty: String) -> Receiver<String> {
 }
 
 fn psql(statement: &str) -> String {
-    psql_at(&server(), statement)
+    psql_at(&postgres_server_url(), statement)
 }
 
 fn psql_at(address: &str, statement: &str) -> String {

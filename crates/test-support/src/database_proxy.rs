@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::{io::copy_bidirectional, net::TcpStream, sync::watch};
 
-use crate::{database::server, http_server::TestServer};
+use crate::{database::postgres_server_url, http_server::TestServer};
 
 #[derive(Debug)]
 pub struct DatabaseProxy {
@@ -24,7 +24,7 @@ pub enum ProxyState {
 impl DatabaseProxy {
     /// A proxy to the server that `make test` started.
     pub async fn start() -> Self {
-        let url = url::Url::parse(&server()).unwrap();
+        let url = url::Url::parse(&postgres_server_url()).unwrap();
         let target: SocketAddr = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap()).parse().unwrap();
         let state = Arc::new(watch::Sender::new(ProxyState::Open));
         let watched = Arc::clone(&state);

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    io::Read,
     sync::{Arc, Mutex},
 };
 
@@ -85,21 +84,6 @@ impl ReceivedRequest {
             }
             if stream.read_buf(buffer).await.ok()? == 0 {
                 return None;
-            }
-        }
-    }
-
-    /// The only request of a connection. `None`: the connection was closed.
-    pub fn read_blocking(mut stream: impl Read) -> Option<Self> {
-        let mut buffer = vec![];
-        let mut bytes = [0; 4096];
-        loop {
-            if let Some((request, _)) = ReceivedRequest::parse(&buffer) {
-                return Some(request);
-            }
-            match stream.read(&mut bytes).ok()? {
-                0 => return None,
-                count => buffer.extend_from_slice(&bytes[..count]),
             }
         }
     }

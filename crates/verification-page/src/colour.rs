@@ -14,7 +14,7 @@ impl Colour {
     pub(crate) const BLACK: Colour = Colour([0; 3]);
     pub(crate) const WHITE: Colour = Colour([u8::MAX; 3]);
     /// `--ground` of the style sheet in dark mode.
-    pub(crate) const DARK_GROUND: Colour = Colour([0x15, 0x18, 0x1b]);
+    pub(crate) const DARK_BACKGROUND: Colour = Colour([0x15, 0x18, 0x1b]);
     /// Accent of brands without a colour.
     pub(crate) const DEFAULT_ACCENT: Colour = Colour([0x0f, 0x6b, 0x63]);
 
@@ -34,13 +34,13 @@ impl Colour {
     }
 
     /// Black or white, whichever contrasts more with this background. The contrast is at least 4.58.
-    pub(crate) fn text_on_top(self) -> Colour {
+    pub(crate) fn contrasting_text(self) -> Colour {
         if self.contrast(Colour::BLACK) >= self.contrast(Colour::WHITE) { Colour::BLACK } else { Colour::WHITE }
     }
 
     /// The colour nearest to this one that is readable as text on the background.
     pub(crate) fn readable_on(self, background: Colour) -> Colour {
-        let target = background.text_on_top();
+        let target = background.contrasting_text();
         let mut mixes = (0..=MIX_STEPS).map(|step| self.mix(target, step));
         mixes.find(|mix| mix.contrast(background) >= MIN_TEXT_CONTRAST).unwrap_or(target)
     }
@@ -97,8 +97,8 @@ mod tests {
             for green in levels {
                 for blue in levels {
                     let accent = Colour([red, green, blue]);
-                    assert!(accent.contrast(accent.text_on_top()) >= MIN_TEXT_CONTRAST, "text on {accent}");
-                    for background in [Colour::WHITE, Colour::DARK_GROUND] {
+                    assert!(accent.contrast(accent.contrasting_text()) >= MIN_TEXT_CONTRAST, "text on {accent}");
+                    for background in [Colour::WHITE, Colour::DARK_BACKGROUND] {
                         let link = accent.readable_on(background);
                         assert!(link.contrast(background) >= MIN_TEXT_CONTRAST, "{link} on {background}");
                     }

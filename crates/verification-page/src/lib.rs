@@ -139,7 +139,7 @@ impl State<'_> {
     }
 
     /// Whether the verification has ended.
-    pub fn is_end(&self) -> bool {
+    pub fn is_final(&self) -> bool {
         matches!(self, State::Done { .. } | State::NotMatched { .. } | State::Failed { .. } | State::Expired { .. })
     }
 
@@ -247,7 +247,7 @@ impl Page<'_> {
             } else {
                 self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned()))
             },
-            events_url: (!self.state.is_end() && !self.state.is_error()).then(|| self.url("/events")),
+            events_url: (!self.state.is_final() && !self.state.is_error()).then(|| self.url("/events")),
             give_up: self.state.give_up().map(|(method, label)| (method, text(label))),
             qr,
             arguments: &arguments,
@@ -268,13 +268,13 @@ impl Page<'_> {
 
     /// Where the browser goes by itself at the end.
     fn forward_to(&self) -> Option<&str> {
-        self.state.return_to().filter(|_| self.state.is_end() && !self.is_framed)
+        self.state.return_to().filter(|_| self.state.is_final() && !self.is_framed)
     }
 }
 
 fn brand_style(accent: Colour) -> String {
     let (on_accent, light, dark) =
-        (accent.text_on_top(), accent.readable_on(Colour::WHITE), accent.readable_on(Colour::DARK_GROUND));
+        (accent.contrasting_text(), accent.readable_on(Colour::WHITE), accent.readable_on(Colour::DARK_BACKGROUND));
     format!(
         ":root{{--accent:{accent};--on-accent:{on_accent};--link:{light}}}\
          @media (prefers-color-scheme:dark){{:root{{--link:{dark}}}}}"
@@ -288,7 +288,7 @@ struct PageTemplate<'a> {
     title: String,
     brand_style: &'a str,
     logo_url: Option<&'a str>,
-    /// Where the browser goes on at once.
+    /// URL to which the browser is forwarded immediately.
     forward_url: Option<String>,
     /// Seconds and URL.
     refresh_without_script: Option<(u8, String)>,

@@ -97,7 +97,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     sink.drain(events).await
 }
 
-/// Never returns without a profile.
+/// Requests resends of missed callbacks. Never returns without a profile.
 async fn replay_missed(
     session: Option<ApiSession>,
     journal: Option<Arc<ListenJournal>>,
@@ -122,7 +122,7 @@ struct EventSink {
 impl EventSink {
     /// Prints and journals a callback before its response is sent.
     fn handle(&mut self, mut event: ListenEvent) -> Result<(), CommandError> {
-        self.counts.report(self.printer, &event)?;
+        self.counts.count_and_print(self.printer, &event)?;
         if let ListenEvent::Callback(callback) = &mut event {
             if let (Some(journal), Some(entry)) = (&self.journal, callback.entry.take()) {
                 journal.record(entry)?;

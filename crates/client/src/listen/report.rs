@@ -84,7 +84,7 @@ impl CallbackCounts {
         self.valid + self.invalid
     }
 
-    pub(super) fn report(&mut self, printer: Printer, event: &ListenEvent) -> io::Result<()> {
+    pub(super) fn count_and_print(&mut self, printer: Printer, event: &ListenEvent) -> io::Result<()> {
         match event {
             ListenEvent::Callback(callback) if callback.is_duplicate => {
                 self.duplicates += 1;

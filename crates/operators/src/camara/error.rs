@@ -278,13 +278,13 @@ impl CamaraError {
         self.row.call_outcome == CallOutcome::Success
     }
 
-    /// Contains no external text.
+    /// Cause of the error, without text of the operator.
     pub fn cause(&self) -> ErrorCause<'static> {
         self.row.cause
     }
 }
 
-/// Contains no external text.
+/// Shows no text of the operator, which may contain personal data.
 impl fmt::Display for CamaraError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let location = match self.stage {

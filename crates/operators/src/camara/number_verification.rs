@@ -79,7 +79,7 @@ impl Camara {
         self.query_number(response.operation, response.check, tokens).await
     }
 
-    /// Each token is valid for one call.
+    /// Calls the API with a token, which is valid for one call.
     async fn query_number(
         &self,
         operation: SilentOperation<'_>,

@@ -39,7 +39,7 @@ struct ErrorBody {
     code: Option<String>,
 }
 
-/// Some servers send other types.
+/// Deserialises a string; `None` for other types, which some servers send.
 fn string_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(value.as_str().map(str::to_owned))

@@ -355,7 +355,7 @@ impl Camara {
         self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await
     }
 
-    /// The assertion also authenticates the client.
+    /// Requests a token by a JWT bearer assertion, which also authenticates the client.
     async fn token_by_assertion(
         &self,
         scope: &str,

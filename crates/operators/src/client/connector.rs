@@ -110,7 +110,7 @@ impl ConnectorSettings {
         Ok(Either::Right(tls))
     }
 
-    /// Never empty.
+    /// Resolves a host to the addresses that the guard permits; never empty.
     async fn permitted_addresses(&self, host: &Host, port: u16) -> Result<Vec<IpAddr>, TransportError> {
         if let (Some(guard), Host::Domain(name)) = (&self.guard, host) {
             guard.check_name(name)?;
@@ -123,7 +123,7 @@ impl ConnectorSettings {
         match &self.guard {
             _ if addresses.is_empty() => Err(TransportError::Unresolved),
             None => Ok(addresses),
-            Some(guard) => guard.permitted(host, port, addresses, &*self.resolver).await,
+            Some(guard) => guard.permitted_addresses(host, port, addresses, &*self.resolver).await,
         }
     }
 }
@@ -269,7 +269,7 @@ impl AddressGuard {
     }
 
     /// The permitted ones of a host's addresses; never empty.
-    pub async fn permitted(
+    pub async fn permitted_addresses(
         &self,
         host: &Host,
         port: u16,

@@ -51,7 +51,7 @@ pub fn lease_name(connector: &str) -> String {
     format!("smpp:{connector}")
 }
 
-/// Wants the lease until dropped.
+/// Requests the lease until dropped.
 #[must_use = "the lease is released when the last user is dropped"]
 pub(super) struct LeaseUser<'a>(&'a BindLease);
 

@@ -60,7 +60,7 @@ pub enum WebhookDriver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SignatureCoverage {
     Message,
-    /// Anyone who has seen one request can forge another.
+    /// The signature omits the body, so anyone who has seen one request can forge another.
     UrlOnly,
     Disabled,
     Unsupported,

@@ -216,10 +216,8 @@ impl WebhookVendor for Vonage {
     }
 
     fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
-        match &self.signature {
-            None => Ok(VerifiedSignature::default()),
-            Some(signature) => signature.verify(request),
-        }
+        let Some(signature) = &self.signature else { return Ok(VerifiedSignature::default()) };
+        signature.verify(request)
     }
 
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {

@@ -33,10 +33,6 @@ impl WebhookVendor for Kannel {
         &[Method::GET, Method::POST]
     }
 
-    fn verify_signature(&self, _: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
-        Ok(VerifiedSignature::default())
-    }
-
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         if request.method == Method::GET { parse_get(request) } else { parse_post(request) }
     }
@@ -107,10 +103,6 @@ pub struct Jasmin;
 impl WebhookVendor for Jasmin {
     fn methods(&self) -> &'static [Method] {
         &[Method::GET, Method::POST]
-    }
-
-    fn verify_signature(&self, _: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
-        Ok(VerifiedSignature::default())
     }
 
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
@@ -187,10 +179,8 @@ pub enum TagEncoding {
 
 impl WebhookVendor for Generic {
     fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
-        match &self.signature {
-            None => Ok(VerifiedSignature::default()),
-            Some(signature) => signature.verify(request),
-        }
+        let Some(signature) = &self.signature else { return Ok(VerifiedSignature::default()) };
+        signature.verify(request)
     }
 
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {

@@ -49,10 +49,6 @@ struct InfobipMessage {
 }
 
 impl WebhookVendor for Infobip {
-    fn verify_signature(&self, _: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
-        Ok(VerifiedSignature::default())
-    }
-
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let InfobipBatch { results } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if results.len() > MAX_BATCH_MESSAGES {

@@ -206,7 +206,7 @@ impl Webhook {
             return WebhookOutcome::UnknownReceiver;
         };
         let from = self.parse_number(message, &message.from).map_or(SmsSender::Unattributed, SmsSender::Number);
-        let key = message.key();
+        let key = message.deduplication_key();
         if key.is_some_and(|key| self.processed.lock().get(&key, now).is_some()) {
             return WebhookOutcome::Duplicate;
         }

@@ -4,7 +4,11 @@ use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerSt
 use serde_json::json;
 
 use super::{
-    fake_operator::{NUMBER, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fake_operator::{
+        NUMBER,
+        ScriptedResponse::{Json, Plain},
+        TOKEN, VERIFY, token_response,
+    },
     fixture::{Fixture, number},
     keys::Key,
 };
@@ -22,7 +26,7 @@ fn is_open(fixture: &Fixture) -> bool {
 async fn consecutive_failures_open_the_breaker_and_one_success_closes_it() {
     let fixture = with_threshold_of_three().await;
     assert_eq!(fixture.camara.connector_status().state, ConnectorState::Idle);
-    fixture.operator.respond(VERIFY, ScriptedResponse::Json(500, json!({})));
+    fixture.operator.respond(VERIFY, Json(500, json!({})));
     for _ in 0..3 {
         assert!(!is_open(&fixture));
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoServerError));
@@ -41,7 +45,7 @@ async fn consecutive_failures_open_the_breaker_and_one_success_closes_it() {
     assert!(is_open(&fixture));
 
     fixture.advance(30);
-    fixture.operator.respond(VERIFY, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": true })));
+    fixture.operator.respond(VERIFY, Json(200, json!({ "devicePhoneNumberVerified": true })));
     let operation = SilentOperation::VerifyNumber(&number());
     let redirect = fixture.begin(operation).await.unwrap();
     assert_eq!(fixture.begin(operation).await, Err(ErrorCode::MnoServerError), "a half-open breaker permits one check");
@@ -56,17 +60,14 @@ async fn consecutive_failures_open_the_breaker_and_one_success_closes_it() {
 async fn subscriber_errors_do_not_open_the_breaker() {
     let fixture = with_threshold_of_three().await;
     for round in 0..4 {
-        for response in [
-            ScriptedResponse::Json(500, json!({})),
-            ScriptedResponse::Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" })),
-        ] {
+        for response in [Json(500, json!({})), Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" }))] {
             fixture.operator.respond(VERIFY, response);
             assert!(fixture.verify().await.is_err());
         }
         assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed, "round {round}");
     }
     // A device can send any code.
-    fixture.operator.respond(TOKEN, ScriptedResponse::Json(400, json!({ "error": "invalid_grant" })));
+    fixture.operator.respond(TOKEN, Json(400, json!({ "error": "invalid_grant" })));
     for _ in 0..4 {
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoResponseError));
     }
@@ -76,7 +77,7 @@ async fn subscriber_errors_do_not_open_the_breaker() {
 #[tokio::test]
 async fn open_breaker_returns_the_timeout_code() {
     let fixture = with_threshold_of_three().await;
-    fixture.operator.respond(VERIFY, ScriptedResponse::Json(504, json!({})));
+    fixture.operator.respond(VERIFY, Json(504, json!({})));
     for _ in 0..4 {
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoTimeout));
     }
@@ -89,7 +90,7 @@ async fn rejected_client_opens_the_breaker_immediately() {
         [(TOKEN, 401, json!({ "error": "invalid_client" })), (TOKEN, 400, json!({ "error": "unauthorized_client" }))]
     {
         let fixture = Fixture::start().await;
-        fixture.operator.respond(path, ScriptedResponse::Json(status, body));
+        fixture.operator.respond(path, Json(status, body));
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoServerError));
         assert!(is_open(&fixture), "{path}");
     }
@@ -119,7 +120,7 @@ async fn device_errors_do_not_open_the_breaker() {
                 }
             });
             let fixture = fixture.await;
-            fixture.operator.respond(path, ScriptedResponse::Json(status, body.clone()));
+            fixture.operator.respond(path, Json(status, body.clone()));
             assert!(fixture.verify().await.is_err());
             assert_eq!(is_open(&fixture), is_signed && signed_counts, "{body}, signed: {is_signed}");
         }
@@ -135,7 +136,7 @@ async fn retry_after_is_respected() {
         ("", 30),
     ] {
         let fixture = Fixture::start().await;
-        fixture.operator.respond(NUMBER, ScriptedResponse::Plain(429, headers, b"{}".to_vec()));
+        fixture.operator.respond(NUMBER, Plain(429, headers, b"{}".to_vec()));
         assert_eq!(fixture.run_check(SilentOperation::DiscoverNumber).await, Err(ErrorCode::MnoServerError));
         assert_eq!(fixture.operator.requests_to(NUMBER).len(), 1);
         fixture.advance(seconds - 1);

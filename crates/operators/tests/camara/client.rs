@@ -19,7 +19,11 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::{
-    fake_operator::{FakeOperator, ScriptedResponse, VERIFY},
+    fake_operator::{
+        FakeOperator,
+        ScriptedResponse::{self, Json, Plain},
+        VERIFY,
+    },
     fixture::{Names, short_timeout_client},
 };
 
@@ -30,10 +34,7 @@ async fn get(client: &Client, url: &Url) -> Result<ClientResponse, ClientError> 
 #[tokio::test]
 async fn request_is_sent_unchanged_and_response_read_completely() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
-    operator.respond(
-        "/a",
-        ScriptedResponse::Plain(418, "x-y: z\r\ncontent-encoding: gzip\r\n", vec![b'x'; MAX_BODY_BYTES]),
-    );
+    operator.respond("/a", Plain(418, "x-y: z\r\ncontent-encoding: gzip\r\n", vec![b'x'; MAX_BODY_BYTES]));
     let url = Url::parse(&format!("http://op.example:{}/a?b=c%20d", operator.port)).unwrap();
     let headers = HeaderMap::from_iter([(http::header::ACCEPT, "text/plain".parse().unwrap())]);
     let response = client.request(Method::PUT, &url, headers, "body").await.unwrap();
@@ -54,7 +55,7 @@ async fn request_is_sent_unchanged_and_response_read_completely() {
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
-    operator.respond("/a", ScriptedResponse::Plain(302, "location: /b\r\n", vec![]));
+    operator.respond("/a", Plain(302, "location: /b\r\n", vec![]));
     assert_eq!(get(&client, &operator.url("/a")).await.unwrap().status, 302);
     assert_eq!(operator.requests().len(), 1);
 }
@@ -62,9 +63,9 @@ async fn redirects_are_not_followed() {
 #[tokio::test]
 async fn connections_are_reused() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
-    operator.respond("/good", ScriptedResponse::Json(200, json!({})));
-    operator.respond("/close", ScriptedResponse::Plain(200, "connection: close\r\n", vec![]));
-    operator.respond("/large", ScriptedResponse::Plain(200, "", vec![b'x'; 2 * MAX_BODY_BYTES]));
+    operator.respond("/good", Json(200, json!({})));
+    operator.respond("/close", Plain(200, "connection: close\r\n", vec![]));
+    operator.respond("/large", Plain(200, "", vec![b'x'; 2 * MAX_BODY_BYTES]));
     for (path, connection) in [("/good", 0), ("/good", 0), ("/close", 0), ("/good", 1), ("/large", 1), ("/good", 2)] {
         let _ = get(&client, &operator.url(path)).await;
         assert_eq!(operator.requests().last().unwrap().connection, connection, "{path}");
@@ -76,7 +77,7 @@ async fn connections_are_reused() {
 async fn concurrent_requests_of_one_task_complete() {
     let operator = FakeOperator::start().await;
     let client = Client::with_resolver(&ClientSettings::default(), Arc::new(Names)).unwrap();
-    operator.respond("/good", ScriptedResponse::Json(200, json!({})));
+    operator.respond("/good", Json(200, json!({})));
     let url = operator.url("/good");
     for _ in 0..3 {
         let answers = join_all((0..200).map(|_| get(&client, &url))).await;
@@ -88,10 +89,7 @@ async fn concurrent_requests_of_one_task_complete() {
 #[tokio::test]
 async fn sent_request_is_not_retried() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
-    operator.respond_in_order(
-        VERIFY,
-        vec![ScriptedResponse::Json(200, json!({})), ScriptedResponse::HangUp, ScriptedResponse::Json(200, json!({}))],
-    );
+    operator.respond_in_order(VERIFY, vec![Json(200, json!({})), ScriptedResponse::HangUp, Json(200, json!({}))]);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
     // On the pooled connection, the server closes after receiving the request.
     assert_eq!(get(&client, &operator.url(VERIFY)).await.err(), Some(ClientError::Lost));

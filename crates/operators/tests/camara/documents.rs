@@ -5,12 +5,16 @@ use ringtrue_operators::camara::{BreakerState, Provider};
 use serde_json::json;
 
 use super::{
-    fake_operator::{DISCOVERY, NUMBER, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fake_operator::{
+        DISCOVERY, NUMBER,
+        ScriptedResponse::{self, Json, Plain},
+        TOKEN, VERIFY, token_response,
+    },
     fixture::{Fixture, number},
 };
 
 fn metadata_response(fixture: &Fixture, headers: &'static str) -> ScriptedResponse {
-    ScriptedResponse::Plain(200, headers, fixture.operator.metadata().to_string().into_bytes())
+    Plain(200, headers, fixture.operator.metadata().to_string().into_bytes())
 }
 
 #[tokio::test]
@@ -35,9 +39,9 @@ async fn stale_metadata_is_used_if_the_refresh_fails() {
     let fixture = Fixture::start().await;
     fixture.verify().await.unwrap();
     for (count, response) in [
-        ScriptedResponse::Json(500, json!({})),
-        ScriptedResponse::Plain(200, "", b"<html>".to_vec()),
-        ScriptedResponse::Json(200, json!({ "issuer": "https://other.example" })),
+        Json(500, json!({})),
+        Plain(200, "", b"<html>".to_vec()),
+        Json(200, json!({ "issuer": "https://other.example" })),
     ]
     .into_iter()
     .enumerate()
@@ -83,7 +87,7 @@ async fn metadata_is_validated() {
         let fixture = Fixture::start().await;
         let mut metadata = fixture.operator.metadata();
         metadata.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        fixture.operator.respond(DISCOVERY, ScriptedResponse::Json(200, metadata));
+        fixture.operator.respond(DISCOVERY, Json(200, metadata));
         assert_eq!(fixture.begin(SilentOperation::DiscoverNumber).await, Err(ErrorCode::MnoResponseError), "{change}");
     }
 }
@@ -96,7 +100,7 @@ async fn discovery_url_is_configurable() {
             config.provider = Provider::Discovery { url: operator.url("/elsewhere"), issuer };
         });
         let fixture = fixture.await;
-        fixture.operator.respond("/elsewhere", ScriptedResponse::Json(200, fixture.operator.metadata()));
+        fixture.operator.respond("/elsewhere", Json(200, fixture.operator.metadata()));
         assert_eq!(fixture.verify().await.is_ok(), is_right, "{issuer:?}");
         assert!(fixture.operator.requests_to(DISCOVERY).is_empty());
     }
@@ -104,7 +108,7 @@ async fn discovery_url_is_configurable() {
 
 #[tokio::test]
 async fn only_idempotent_requests_are_retried() {
-    let (bad, lost) = (|status| ScriptedResponse::Json(status, json!({})), ScriptedResponse::HangUp);
+    let (bad, lost) = (|status| Json(status, json!({})), ScriptedResponse::HangUp);
     for response in [bad(502), bad(503), bad(504), lost] {
         let fixture = Fixture::start().await;
         fixture.operator.respond_in_order(DISCOVERY, vec![response.clone(), metadata_response(&fixture, "")]);
@@ -118,7 +122,7 @@ async fn only_idempotent_requests_are_retried() {
             (NUMBER, SilentOperation::DiscoverNumber, json!({ "devicePhoneNumber": "+447700900123" })),
         ] {
             let fixture = Fixture::start().await;
-            fixture.operator.respond_in_order(path, vec![response.clone(), ScriptedResponse::Json(200, answer)]);
+            fixture.operator.respond_in_order(path, vec![response.clone(), Json(200, answer)]);
             assert!(fixture.run_check(operation).await.is_err());
             assert_eq!(fixture.operator.requests_to(path).len(), 1, "{path}");
         }

@@ -11,7 +11,11 @@ use strum::VariantArray as _;
 use url::Url;
 
 use super::{
-    fake_operator::{NUMBER, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fake_operator::{
+        NUMBER,
+        ScriptedResponse::{self, Json, Plain},
+        TOKEN, VERIFY, token_response,
+    },
     fixture::{Fixture, STATE, number, short_timeout_client},
 };
 
@@ -119,7 +123,7 @@ pub fn broken_responses() -> Vec<(ClientError, ScriptedResponse, &'static str)> 
         (ClientError::Lost, ScriptedResponse::HangUp, "mno_server_error"),
         (ClientError::Protocol, ScriptedResponse::Raw(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), "mno_response_error"),
         (ClientError::Lost, ScriptedResponse::Raw(chunked), "mno_server_error"),
-        (ClientError::TooLarge, ScriptedResponse::Plain(200, "", vec![b' '; 64 * 1_024 + 1]), "mno_response_error"),
+        (ClientError::TooLarge, Plain(200, "", vec![b' '; 64 * 1_024 + 1]), "mno_response_error"),
         (
             ClientError::TooLarge,
             ScriptedResponse::Raw([&b"HTTP/1.1 200 OK\r\nx: "[..], &[b'x'; 40_000]].concat()),
@@ -203,7 +207,7 @@ async fn token_endpoint_errors() {
         assert_error(
             &client,
             TOKEN,
-            ScriptedResponse::Json(status, json!({ "error": error, "error_description": "x" })),
+            Json(status, json!({ "error": error, "error_description": "x" })),
             expected,
             error,
         )
@@ -213,7 +217,7 @@ async fn token_endpoint_errors() {
     assert_error(
         &client,
         TOKEN,
-        ScriptedResponse::Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" })),
+        Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" })),
         "mno_server_error",
         "gateway",
     )
@@ -225,20 +229,13 @@ async fn api_errors() {
     let client = Arc::new(short_timeout_client());
     for (status, name, expected) in CAMARA {
         let body = |code: &str| json!({ "status": status, "code": code, "message": "x" });
-        assert_error(&client, VERIFY, ScriptedResponse::Json(*status, body(name)), expected, name).await;
+        assert_error(&client, VERIFY, Json(*status, body(name)), expected, name).await;
     }
     for (name, expected) in [
         ("NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK", "not_mobile_ip"),
         ("NUMBER_VERIFICATION.SOMETHING_NEW", "mno_server_error"),
     ] {
-        assert_error(
-            &client,
-            VERIFY,
-            ScriptedResponse::Json(403, json!({ "status": 403, "code": name })),
-            expected,
-            name,
-        )
-        .await;
+        assert_error(&client, VERIFY, Json(403, json!({ "status": 403, "code": name })), expected, name).await;
     }
 }
 
@@ -250,18 +247,11 @@ async fn statuses_without_a_known_code() {
             let case = status.to_string();
             let headers = "location: http://127.0.0.1:9/\r\n";
             let body = if *status == 204 { vec![] } else { b"<html>no</html>".to_vec() };
-            assert_error(&client, path, ScriptedResponse::Plain(*status, headers, body), expected, &case).await;
+            assert_error(&client, path, Plain(*status, headers, body), expected, &case).await;
             if *status != 204 {
                 let body = json!({ "error": { "no": "text" }, "code": 17 });
-                assert_error(&client, path, ScriptedResponse::Json(*status, body), expected, &case).await;
-                assert_error(
-                    &client,
-                    path,
-                    ScriptedResponse::Json(*status, json!({ "error": "?", "code": "?" })),
-                    expected,
-                    &case,
-                )
-                .await;
+                assert_error(&client, path, Json(*status, body), expected, &case).await;
+                assert_error(&client, path, Json(*status, json!({ "error": "?", "code": "?" })), expected, &case).await;
             }
         }
     }
@@ -304,14 +294,14 @@ async fn invalid_responses() {
     let token = |change: Value| {
         let mut body = token_response();
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        ScriptedResponse::Json(200, body)
+        Json(200, body)
     };
     for response in [
-        ScriptedResponse::Plain(200, "", b"{".to_vec()),
-        ScriptedResponse::Plain(200, "", vec![]),
-        ScriptedResponse::Plain(200, "", b"\xff".to_vec()),
-        ScriptedResponse::Json(200, json!([token_response()])),
-        ScriptedResponse::Json(200, json!("text")),
+        Plain(200, "", b"{".to_vec()),
+        Plain(200, "", vec![]),
+        Plain(200, "", b"\xff".to_vec()),
+        Json(200, json!([token_response()])),
+        Json(200, json!("text")),
         token(json!({ "access_token": null })),
         token(json!({ "access_token": 1 })),
         token(json!({ "access_token": "" })),
@@ -328,18 +318,18 @@ async fn invalid_responses() {
     }
     let bodies = ["", "{", "[]", "true", "null", "{}", "\u{feff}{}", r#"{"devicePhoneNumber":null}"#];
     for body in bodies {
-        assert_error(&client, VERIFY, ScriptedResponse::Plain(200, "", body.into()), "mno_response_error", body).await;
+        assert_error(&client, VERIFY, Plain(200, "", body.into()), "mno_response_error", body).await;
     }
     for value in [json!("true"), json!(1), json!(null), json!([true])] {
         let fixture = Fixture::with_client(&client, |_, _| {}).await;
-        fixture.operator.respond(VERIFY, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": value })));
+        fixture.operator.respond(VERIFY, Json(200, json!({ "devicePhoneNumberVerified": value })));
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoResponseError), "{value}");
     }
     for value in
         ["447700900123", "+44 7700 900123", "+0123456789", "+990123456", "", "+4477009001234567", "tel:+447700900123"]
     {
         let fixture = Fixture::with_client(&client, |_, _| {}).await;
-        fixture.operator.respond(NUMBER, ScriptedResponse::Json(200, json!({ "devicePhoneNumber": value })));
+        fixture.operator.respond(NUMBER, Json(200, json!({ "devicePhoneNumber": value })));
         assert_eq!(
             fixture.run_check(SilentOperation::DiscoverNumber).await,
             Err(ErrorCode::MnoResponseError),
@@ -352,9 +342,7 @@ async fn invalid_responses() {
 async fn token_type_is_case_insensitive() {
     for name in ["bearer", "BEARER"] {
         let fixture = Fixture::start().await;
-        fixture
-            .operator
-            .respond(TOKEN, ScriptedResponse::Json(200, json!({ "access_token": "t", "token_type": name })));
+        fixture.operator.respond(TOKEN, Json(200, json!({ "access_token": "t", "token_type": name })));
         assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
     }
 }

@@ -6,7 +6,11 @@ use ringtrue_operators::camara::{Algorithm, SIGNING_ALGORITHMS};
 use serde_json::{Value, json};
 
 use super::{
-    fake_operator::{KEYS, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fake_operator::{
+        KEYS,
+        ScriptedResponse::{Json, Plain},
+        TOKEN, VERIFY, token_response,
+    },
     fixture::{Fixture, number, query_parameters},
     keys::Key,
 };
@@ -31,13 +35,13 @@ async fn verify_with_id_token(
     });
     let mut body = token_response();
     body["id_token"] = json!(sign(claims));
-    fixture.operator.respond(TOKEN, ScriptedResponse::Json(200, body));
+    fixture.operator.respond(TOKEN, Json(200, body));
     fixture.complete(operation, &redirect, &[("code", "c")]).await
 }
 
 fn publish(fixture: &Fixture, keys: &[&Key]) {
     let keys: Vec<_> = keys.iter().map(|key| key.jwk()).collect();
-    fixture.operator.respond(KEYS, ScriptedResponse::Json(200, json!({ "keys": keys })));
+    fixture.operator.respond(KEYS, Json(200, json!({ "keys": keys })));
 }
 
 fn with(mut claims: Value, name: &str, value: Value) -> Value {
@@ -152,7 +156,7 @@ async fn failed_jwks_refresh_is_shared() {
     let fixture = Fixture::start().await;
     publish(&fixture, &[&old]);
     assert!(verify_with_id_token(&fixture, |claims| old.sign(&claims)).await.is_ok());
-    fixture.operator.respond(KEYS, ScriptedResponse::Json(500, json!({})));
+    fixture.operator.respond(KEYS, Json(500, json!({})));
     let results = join_all((0..5).map(|_| verify_with_id_token(&fixture, |claims| new.sign(&claims)))).await;
     assert!(results.iter().all(Result::is_err));
     assert_eq!(fixture.operator.requests_to(KEYS).len(), 2, "all checks share one refresh");
@@ -186,7 +190,7 @@ async fn unsupported_keys_are_ignored() {
     ] {
         let fixture = Fixture::start().await;
         let keys: Vec<_> = unsupported.iter().cloned().chain([jwk.clone()]).collect();
-        fixture.operator.respond(KEYS, ScriptedResponse::Json(200, json!({ "keys": keys })));
+        fixture.operator.respond(KEYS, Json(200, json!({ "keys": keys })));
         let result = verify_with_id_token(&fixture, |claims| key.sign(&claims)).await;
         assert_eq!(result.is_ok(), is_enough, "{jwk}");
     }
@@ -196,9 +200,9 @@ async fn unsupported_keys_are_ignored() {
 async fn missing_jwks_is_an_error() {
     let key = Key::new(Algorithm::ES256, "right");
     for (response, code) in [
-        (ScriptedResponse::Json(500, json!({})), ErrorCode::MnoServerError),
-        (ScriptedResponse::Json(503, json!({})), ErrorCode::MnoTimeout),
-        (ScriptedResponse::Plain(200, "", b"{}".to_vec()), ErrorCode::MnoResponseError),
+        (Json(500, json!({})), ErrorCode::MnoServerError),
+        (Json(503, json!({})), ErrorCode::MnoTimeout),
+        (Plain(200, "", b"{}".to_vec()), ErrorCode::MnoResponseError),
     ] {
         let fixture = Fixture::start().await;
         fixture.operator.respond(KEYS, response);

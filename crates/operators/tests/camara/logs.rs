@@ -13,7 +13,7 @@ use tracing::{
 };
 
 use super::{
-    fake_operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fake_operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, ScriptedResponse::Json, TOKEN, VERIFY, token_response},
     fixture::{Fixture, STATE, number, query_parameters},
     sim_swap::only_sim_swap,
 };
@@ -66,9 +66,9 @@ async fn logs_contain_no_secrets_or_numbers() {
     let mut with_token = token_response();
     with_token["id_token"] = json!("id.token.secret");
     let refusal = |status, code: &str| {
-        ScriptedResponse::Json(status, json!({ "error": code, "code": code, "message": "external-text +447700900123" }))
+        Json(status, json!({ "error": code, "code": code, "message": "external-text +447700900123" }))
     };
-    let no_number = ScriptedResponse::Json(200, json!({ "devicePhoneNumber": "447700900123" }));
+    let no_number = Json(200, json!({ "devicePhoneNumber": "447700900123" }));
     for (path, response, expected) in [
         (
             DISCOVERY,
@@ -77,11 +77,7 @@ async fn logs_contain_no_secrets_or_numbers() {
         ),
         (TOKEN, refusal(401, "invalid_client"), r#"ERROR connector="op" stage="token" cause=OAuth("invalid_client")"#),
         (TOKEN, refusal(400, external), r#"WARN connector="op" stage="token" cause=StatusClass(4) status=400"#),
-        (
-            TOKEN,
-            ScriptedResponse::Json(200, with_token),
-            r#"WARN connector="op" stage="id_token" cause=InvalidResponse(IdToken)"#,
-        ),
+        (TOKEN, Json(200, with_token), r#"WARN connector="op" stage="id_token" cause=InvalidResponse(IdToken)"#),
         (VERIFY, refusal(404, "IDENTIFIER_NOT_FOUND"), r#"DEBUG connector="op" stage="api""#),
         (NUMBER, no_number, r#"WARN connector="op" stage="api" cause=InvalidResponse(Number)"#),
     ] {
@@ -107,12 +103,8 @@ async fn logs_contain_no_secrets_or_numbers() {
     for (path, response, expected) in [
         (BACKCHANNEL, refusal(400, external), r#"stage="backchannel" cause=StatusClass(4) status=400"#),
         (TOKEN, refusal(400, "slow_down"), r#"stage="token" cause=OAuth("slow_down") status=400"#),
-        (
-            DATE,
-            ScriptedResponse::Json(200, json!({ "latestSimChange": external })),
-            r#"stage="api" cause=InvalidResponse(Date)"#,
-        ),
-        (DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null })), r#"stage="api" cause=NoHistory"#),
+        (DATE, Json(200, json!({ "latestSimChange": external })), r#"stage="api" cause=InvalidResponse(Date)"#),
+        (DATE, Json(200, json!({ "latestSimChange": null })), r#"stage="api" cause=NoHistory"#),
     ] {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
         fixture.operator.respond(path, response);

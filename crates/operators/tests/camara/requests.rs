@@ -10,7 +10,7 @@ use ringtrue_operators::camara::{
 use serde_json::json;
 
 use super::{
-    fake_operator::{NUMBER, ScriptedResponse, TOKEN, VERIFY},
+    fake_operator::{NUMBER, ScriptedResponse::Json, TOKEN, VERIFY},
     fixture::{Fixture, REDIRECT_URI, STATE, check, number, query_parameters},
     keys::Key,
 };
@@ -19,9 +19,7 @@ use super::{
 async fn verify_returns_match_or_mismatch() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
-    fixture
-        .operator
-        .respond(VERIFY, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": false, "more": 1 })));
+    fixture.operator.respond(VERIFY, Json(200, json!({ "devicePhoneNumberVerified": false, "more": 1 })));
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(false)));
 
     let requests = fixture.operator.requests_to(VERIFY);
@@ -48,7 +46,7 @@ async fn discovery_returns_the_number() {
 async fn simulated_numbers_require_sandbox_mode() {
     for (mode, is_taken) in [(Mode::Live, false), (Mode::Sandbox, true)] {
         let fixture = Fixture::with(|config, _| config.mode = mode).await;
-        fixture.operator.respond(NUMBER, ScriptedResponse::Json(200, json!({ "devicePhoneNumber": "+990123456" })));
+        fixture.operator.respond(NUMBER, Json(200, json!({ "devicePhoneNumber": "+990123456" })));
         assert_eq!(fixture.run_check(SilentOperation::DiscoverNumber).await.is_ok(), is_taken, "{mode:?}");
     }
 }
@@ -62,7 +60,7 @@ async fn api_path_and_hashed_number_are_configurable() {
     });
     let fixture = fixture.await;
     let path = "/camara/number-verification/v031/verify";
-    fixture.operator.respond(path, ScriptedResponse::Json(200, json!({ "devicePhoneNumberVerified": true })));
+    fixture.operator.respond(path, Json(200, json!({ "devicePhoneNumberVerified": true })));
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
     // printf %s +447700900123 | sha256sum
     let digest = "a8acc3a90a7b4e4dc65e93db9240ed26523050ef754d63b75b5161de76781436";

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    fake_operator::{BACKCHANNEL, CHECK, DATE, FakeOperator, ScriptedResponse, TOKEN, token_response},
+    fake_operator::{BACKCHANNEL, CHECK, DATE, FakeOperator, ScriptedResponse::Json, TOKEN, token_response},
     fixture::{Fixture, check, number, project},
     keys::Key,
 };
@@ -118,7 +118,7 @@ async fn date_formats_are_parsed() {
         (json!(null), invalid),
     ] {
         let fixture = fixture_with(DATE_ONLY, None).await;
-        fixture.operator.respond(DATE, ScriptedResponse::Json(200, body.clone()));
+        fixture.operator.respond(DATE, Json(200, body.clone()));
         assert_eq!(fixture.sim_history(10_080).await, expected, "{body}");
         assert_eq!(fixture.operator.requests_to(DATE).len(), 1, "{body}");
     }
@@ -127,11 +127,9 @@ async fn date_formats_are_parsed() {
 #[tokio::test]
 async fn assumed_window_applies_to_null_date() {
     let fixture = fixture_with(DATE_ONLY, Some(90)).await;
-    fixture.operator.respond(DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null })));
+    fixture.operator.respond(DATE, Json(200, json!({ "latestSimChange": null })));
     assert_eq!(fixture.sim_history(60).await, Ok(SimHistory::NoChangeFor(days(90))));
-    fixture
-        .operator
-        .respond(DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 7 })));
+    fixture.operator.respond(DATE, Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 7 })));
     assert_eq!(
         fixture.sim_history(60).await,
         Ok(SimHistory::NoChangeFor(days(7))),
@@ -146,7 +144,7 @@ async fn check_uses_full_hours() {
             [(true, SimHistory::ChangedWithin(hours(max_age))), (false, SimHistory::NoChangeFor(hours(max_age)))]
         {
             let fixture = fixture_with(CHECK_ONLY, None).await;
-            fixture.operator.respond(CHECK, ScriptedResponse::Json(200, json!({ "swapped": swapped })));
+            fixture.operator.respond(CHECK, Json(200, json!({ "swapped": swapped })));
             assert_eq!(fixture.sim_history(minutes).await, Ok(expected));
             let body: Value = fixture.operator.requests_to(CHECK)[0].json();
             assert_eq!(body, json!({ "maxAge": max_age, "phoneNumber": "+447700900123" }));
@@ -160,15 +158,14 @@ async fn check_uses_full_hours() {
         [json!({}), json!({ "swapped": null }), json!({ "swapped": "false" }), json!({ "swapped": 0 }), json!([])]
     {
         let fixture = fixture_with(CHECK_ONLY, None).await;
-        fixture.operator.respond(CHECK, ScriptedResponse::Json(200, body.clone()));
+        fixture.operator.respond(CHECK, Json(200, body.clone()));
         assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoResponseError), "{body}");
     }
 }
 
 #[tokio::test]
 async fn out_of_range_check_falls_back_to_retrieve_date() {
-    let out_of_range =
-        ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE", "message": "30 days" }));
+    let out_of_range = Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE", "message": "30 days" }));
     let both = [SimSwapOperation::Check, SimSwapOperation::RetrieveDate];
     let date_first = [SimSwapOperation::RetrieveDate, SimSwapOperation::Check];
     let changed = Ok(SimHistory::ChangedAt(at("2026-11-14T13:00:00Z")));
@@ -197,11 +194,11 @@ const BOTH: [SimSwapOperation; 2] = [SimSwapOperation::RetrieveDate, SimSwapOper
 
 #[tokio::test]
 async fn second_operation_is_tried_without_data() {
-    let denied = || ScriptedResponse::Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" }));
-    let null = || ScriptedResponse::Json(200, json!({ "latestSimChange": null }));
-    let out_of_range = || ScriptedResponse::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE" }));
-    let swapped = || ScriptedResponse::Json(200, json!({ "swapped": true }));
-    let down = || ScriptedResponse::Json(500, json!({}));
+    let denied = || Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" }));
+    let null = || Json(200, json!({ "latestSimChange": null }));
+    let out_of_range = || Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE" }));
+    let swapped = || Json(200, json!({ "swapped": true }));
+    let down = || Json(500, json!({}));
     let changed = Ok(SimHistory::ChangedWithin(hours(1)));
     let no_data = Err(ErrorCode::MnoNoDataAvailable);
     let failed = Err(ErrorCode::MnoServerError);
@@ -233,7 +230,7 @@ async fn second_operation_is_tried_without_data() {
 
 #[tokio::test]
 async fn rejected_scope_does_not_affect_the_other_operation() {
-    let refused = ScriptedResponse::Json(400, json!({ "error": "invalid_scope" }));
+    let refused = Json(400, json!({ "error": "invalid_scope" }));
     for flow in token_flows() {
         let path = if matches!(flow, SimSwapFlow::Ciba) { BACKCHANNEL } else { TOKEN };
         let accepted = if path == TOKEN { token_response() } else { json!({ "auth_req_id": "request-of-ours" }) };
@@ -244,7 +241,7 @@ async fn rejected_scope_does_not_affect_the_other_operation() {
             }
         });
         let fixture = fixture.await;
-        fixture.operator.respond_in_order(path, vec![refused.clone(), ScriptedResponse::Json(200, accepted)]);
+        fixture.operator.respond_in_order(path, vec![refused.clone(), Json(200, accepted)]);
         assert_eq!(fixture.sim_history(60).await, Ok(SimHistory::ChangedWithin(hours(1))));
         assert!(fixture.operator.requests_to(DATE).is_empty());
         assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed);
@@ -301,7 +298,7 @@ async fn token_requests_follow_the_profile() {
         }
     });
     let fixture = fixture.await;
-    fixture.operator.respond(CHECK, ScriptedResponse::Json(200, json!({ "swapped": false })));
+    fixture.operator.respond(CHECK, Json(200, json!({ "swapped": false })));
     fixture.sim_history(60).await.unwrap();
     let form = fixture.operator.requests_to(TOKEN)[0].form();
     assert_eq!(form.len(), 2, "the assertion contains client and scope: {form:?}");
@@ -335,14 +332,11 @@ async fn client_token_is_cached_and_renewed() {
 #[tokio::test]
 async fn rejected_token_is_replaced_once() {
     let fixture = Fixture::with(only_sim_swap(SimSwapFlow::ClientCredentials)).await;
-    let refused = ScriptedResponse::Json(401, json!({ "status": 401, "code": "UNAUTHENTICATED" }));
-    let date = ScriptedResponse::Json(200, json!({ "latestSimChange": "2026-11-14T13:00:00Z" }));
+    let refused = Json(401, json!({ "status": 401, "code": "UNAUTHENTICATED" }));
+    let date = Json(200, json!({ "latestSimChange": "2026-11-14T13:00:00Z" }));
     let mut other = token_response();
     other["access_token"] = json!("another-token");
-    fixture.operator.respond_in_order(
-        TOKEN,
-        vec![ScriptedResponse::Json(200, token_response()), ScriptedResponse::Json(200, other)],
-    );
+    fixture.operator.respond_in_order(TOKEN, vec![Json(200, token_response()), Json(200, other)]);
     fixture.operator.respond_in_order(DATE, vec![date.clone(), refused.clone(), date]);
     assert!(fixture.sim_history(60).await.is_ok());
     assert!(fixture.sim_history(60).await.is_ok(), "the revoked token is replaced");

@@ -12,7 +12,11 @@ use url::Url;
 
 use super::{
     errors::{CAMARA, OAUTH, STATUSES, broken_responses, code},
-    fake_operator::{BACKCHANNEL, CHECK, DATE, DISCOVERY, ScriptedResponse, TOKEN, VERIFY},
+    fake_operator::{
+        BACKCHANNEL, CHECK, DATE, DISCOVERY,
+        ScriptedResponse::{self, Json, Plain},
+        TOKEN, VERIFY,
+    },
     fixture::{Fixture, short_timeout_client},
     sim_swap::{only_sim_swap, token_flows},
 };
@@ -42,7 +46,7 @@ async fn assert_error(
         let fixture = fixture.await;
         // Avoids waiting for a pending CIBA decision.
         let backchannel_response = json!({ "auth_req_id": "request-of-ours", "interval": 60 });
-        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, backchannel_response));
+        fixture.operator.respond(BACKCHANNEL, Json(200, backchannel_response));
         fixture.operator.respond(path, response.clone());
         assert_eq!(fixture.sim_history(60).await, Err(code(expected)), "{case} at {path}");
         let tries = if [DATE, CHECK].contains(&path) { 1..=2 } else { 1..=1 };
@@ -55,19 +59,12 @@ async fn token_and_backchannel_errors() {
     let client = Arc::new(short_timeout_client());
     for (error, expected) in OAUTH {
         let status = if *error == "invalid_client" { 401 } else { 400 };
-        let response = ScriptedResponse::Json(status, json!({ "error": error, "error_description": "x" }));
+        let response = Json(status, json!({ "error": error, "error_description": "x" }));
         assert_error(&client, TOKEN, response.clone(), expected, error).await;
         assert_error(&client, BACKCHANNEL, response, expected, error).await;
     }
     for body in [json!({}), json!({ "auth_req_id": "" }), json!({ "auth_req_id": 1 }), json!([]), json!(null)] {
-        assert_error(
-            &client,
-            BACKCHANNEL,
-            ScriptedResponse::Json(200, body.clone()),
-            "mno_response_error",
-            &body.to_string(),
-        )
-        .await;
+        assert_error(&client, BACKCHANNEL, Json(200, body.clone()), "mno_response_error", &body.to_string()).await;
     }
 }
 
@@ -86,14 +83,7 @@ async fn api_errors() {
                 _ => expected,
             };
             let body = json!({ "status": status, "code": name, "message": "x" });
-            assert_error(
-                &client,
-                path,
-                ScriptedResponse::Json(*status, body),
-                expected,
-                &format!("{name} {operation:?}"),
-            )
-            .await;
+            assert_error(&client, path, Json(*status, body), expected, &format!("{name} {operation:?}")).await;
         }
     }
 }
@@ -104,14 +94,7 @@ async fn statuses_without_a_known_code_and_unreadable_responses() {
     for (status, expected) in STATUSES.iter().filter(|(status, _)| *status != 401) {
         let body = if *status == 204 { vec![] } else { b"<html>no</html>".to_vec() };
         for path in [DATE, CHECK, BACKCHANNEL] {
-            assert_error(
-                &client,
-                path,
-                ScriptedResponse::Plain(*status, "", body.clone()),
-                expected,
-                &status.to_string(),
-            )
-            .await;
+            assert_error(&client, path, Plain(*status, "", body.clone()), expected, &status.to_string()).await;
         }
     }
     for (error, response, expected) in broken_responses() {
@@ -123,8 +106,8 @@ async fn statuses_without_a_known_code_and_unreadable_responses() {
 
 #[tokio::test]
 async fn transient_errors_are_retried_once() {
-    let date = ScriptedResponse::Json(200, json!({ "latestSimChange": "2026-11-14T13:00:00Z" }));
-    let status = |status| ScriptedResponse::Json(status, json!({}));
+    let date = Json(200, json!({ "latestSimChange": "2026-11-14T13:00:00Z" }));
+    let status = |status| Json(status, json!({}));
     for (first, is_repeated) in [
         (ScriptedResponse::HangUp, true),
         (status(502), true),
@@ -165,7 +148,7 @@ async fn ciba_requires_a_backchannel_endpoint() {
     let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
     let mut metadata = fixture.operator.metadata();
     metadata.as_object_mut().unwrap().remove("backchannel_authentication_endpoint");
-    fixture.operator.respond(DISCOVERY, ScriptedResponse::Json(200, metadata));
+    fixture.operator.respond(DISCOVERY, Json(200, metadata));
     assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoServerError));
     assert!(matches!(fixture.camara.sim_swap_breaker_state(), BreakerState::Open { .. }));
 }
@@ -173,8 +156,8 @@ async fn ciba_requires_a_backchannel_endpoint() {
 /// Polling respects the operator's interval and ends before the deadline.
 #[tokio::test]
 async fn polling_ends_before_the_deadline() {
-    let not_yet = |error: &str| ScriptedResponse::Json(400, json!({ "error": error }));
-    let token_response = ScriptedResponse::Json(200, super::fake_operator::token_response());
+    let not_yet = |error: &str| Json(400, json!({ "error": error }));
+    let token_response = Json(200, super::fake_operator::token_response());
     let pending = || not_yet("authorization_pending");
     for (interval, responses, is_decided) in [
         (json!(0), vec![pending(), pending(), token_response.clone()], true),
@@ -185,7 +168,7 @@ async fn polling_ends_before_the_deadline() {
     ] {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
         let backchannel_response = json!({ "auth_req_id": "request-of-ours", "expires_in": 120, "interval": interval });
-        fixture.operator.respond(BACKCHANNEL, ScriptedResponse::Json(200, backchannel_response));
+        fixture.operator.respond(BACKCHANNEL, Json(200, backchannel_response));
         let count = if is_decided { responses.len() } else { 1 };
         fixture.operator.respond_in_order(TOKEN, responses);
         let result = fixture.sim_history(60).await;
@@ -232,7 +215,7 @@ async fn sim_swap_and_number_verification_have_separate_breakers() {
         config.sim_swap = Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
     });
     let fixture = fixture.await;
-    fixture.operator.respond(DATE, ScriptedResponse::Json(500, json!({})));
+    fixture.operator.respond(DATE, Json(500, json!({})));
     for _ in 0..4 {
         assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoServerError));
     }
@@ -243,15 +226,13 @@ async fn sim_swap_and_number_verification_have_separate_breakers() {
         "its success does not close the SIM Swap breaker"
     );
     fixture.advance(30);
-    fixture.operator.respond(DATE, ScriptedResponse::Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" })));
+    fixture.operator.respond(DATE, Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" })));
     assert_eq!(fixture.sim_history(60).await, Err(ErrorCode::MnoUserNotFound));
     assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed, "an unknown number counts as success");
-    fixture
-        .operator
-        .respond(DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 1 })));
+    fixture.operator.respond(DATE, Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 1 })));
     assert!(matches!(fixture.sim_history(60).await, Ok(SimHistory::NoChangeFor(_))));
 
-    fixture.operator.respond(VERIFY, ScriptedResponse::Json(500, json!({})));
+    fixture.operator.respond(VERIFY, Json(500, json!({})));
     for _ in 0..3 {
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoServerError));
     }

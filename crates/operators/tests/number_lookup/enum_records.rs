@@ -26,7 +26,7 @@ fn rules() -> RecordRules {
 
 fn evaluate_message(rules: &RecordRules, message: impl FnOnce(&[u8]) -> Vec<u8>) -> EnumDecision {
     let query = EnumQuery::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
-    match query.match_reply(&message(query.wire())) {
+    match query.match_reply(&message(query.as_bytes())) {
         ReplyMatch::Answer(answer) => rules.evaluate(&answer, &number()),
         other => panic!("{other:?}"),
     }
@@ -205,14 +205,14 @@ fn malformed_record_does_not_affect_others() {
 #[test]
 fn unrelated_replies_are_ignored() {
     let query = EnumQuery::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
-    let good = answer(query.wire(), NO_ERROR, &[TEL]);
+    let good = answer(query.as_bytes(), NO_ERROR, &[TEL]);
     assert!(matches!(query.match_reply(&good), ReplyMatch::Answer(_)));
     let changed = |at: usize, with: fn(u8) -> u8| {
         let mut message = good.clone();
         message[at] = with(message[at]);
         message
     };
-    let question_end = query.wire().len() - 11;
+    let question_end = query.as_bytes().len() - 11;
     for (what, message) in [
         ("another id", changed(0, |octet| !octet)),
         ("a query", changed(2, |octet| octet & 0x7F)),
@@ -240,7 +240,7 @@ fn unrelated_replies_are_ignored() {
     }
     empty[2] |= 2;
     assert!(matches!(query.match_reply(&empty), ReplyMatch::Truncated));
-    assert_eq!(format!("{query:?}"), format!("EnumQuery({} bytes)", query.wire().len()));
+    assert_eq!(format!("{query:?}"), format!("EnumQuery({} bytes)", query.as_bytes().len()));
 }
 
 fn query() -> EnumQuery {
@@ -259,10 +259,10 @@ proptest! {
         let query = query();
         assert_no_panic(&query, &octets);
         // The same octets after a valid header and question.
-        let mut message = answer(query.wire(), NO_ERROR, &[]);
+        let mut message = answer(query.as_bytes(), NO_ERROR, &[]);
         message[7] = octets.len().to_le_bytes()[0];
         assert_no_panic(&query, &[message, octets.clone()].concat());
-        assert_no_panic(&query, &answer_with(query.wire(), NO_ERROR, &[record(35, &octets), record(5, &octets)]));
+        assert_no_panic(&query, &answer_with(query.as_bytes(), NO_ERROR, &[record(35, &octets), record(5, &octets)]));
     }
 
     #[test]
@@ -271,13 +271,13 @@ proptest! {
         service in "(E2U|e2u)\\+(pstn:tel|SIP)",
     ) {
         let query = query();
-        assert_no_panic(&query, &answer(query.wire(), NO_ERROR, &[(1, 1, "u", &service, &expression)]));
+        assert_no_panic(&query, &answer(query.as_bytes(), NO_ERROR, &[(1, 1, "u", &service, &expression)]));
     }
 
     #[test]
     fn modified_reply_does_not_panic(at in 0..200_usize, octet: u8) {
         let query = query();
-        let mut message = answer(query.wire(), NO_ERROR, &[crate::fake_dns::TEL, crate::fake_dns::TEL]);
+        let mut message = answer(query.as_bytes(), NO_ERROR, &[crate::fake_dns::TEL, crate::fake_dns::TEL]);
         let at = at % message.len();
         message[at] = octet;
         assert_no_panic(&query, &message);

@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     Fixture, HANDSET, SECOND, SERVICE, Sandbox, number,
     peers::{ManualSmsc, header, part, sms},
+    start_with_manual_smsc,
 };
 
 #[tokio::test(start_paused = true)]
@@ -246,9 +247,7 @@ async fn failed_sms_is_resent() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrency_is_limited_by_the_window() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let _connector = fixture.start(SmppConfig { window: 64, ..Fixture::config(smsc.port()) });
+    let (fixture, smsc, _connector) = start_with_manual_smsc(|config| SmppConfig { window: 64, ..config }).await;
     let bound = smsc.bind().await;
     fixture.inbox.set_blocked(true);
     let responses: Vec<_> = (0..100).map(|nth| bound.send(sms(&nth.to_string()))).collect();
@@ -263,9 +262,7 @@ async fn concurrency_is_limited_by_the_window() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_inbox_causes_a_resend() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let _connector = fixture.start(Fixture::config(smsc.port()));
+    let (fixture, smsc, _connector) = start_with_manual_smsc(|config| config).await;
     let bound = smsc.bind().await;
     fixture.inbox.set_blocked(true);
     let response = bound.send(sms("hello"));
@@ -278,9 +275,7 @@ async fn slow_inbox_causes_a_resend() {
 
 #[tokio::test(start_paused = true)]
 async fn malformed_pdus_do_not_break_the_link() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     let mut stream = smsc.bind_by_hand().await;
     let mut buffer = [0; 256];
     connector.wait_until(|status| status.binds_up == 1).await;

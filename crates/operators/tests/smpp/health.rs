@@ -6,6 +6,7 @@ use tokio::time::advance;
 use crate::{
     Fixture, SECOND, Sandbox,
     peers::{ManualSmsc, sms},
+    start_with_manual_smsc,
 };
 
 #[tokio::test(start_paused = true)]
@@ -74,9 +75,7 @@ async fn wrong_password_is_reported_immediately_and_retried_slowly() {
 
 #[tokio::test(start_paused = true)]
 async fn one_bind_keeps_receivers_available() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(SmppConfig { binds: 2, ..Fixture::config(smsc.port()) });
+    let (fixture, smsc, connector) = start_with_manual_smsc(|config| SmppConfig { binds: 2, ..config }).await;
     let _bound = smsc.bind().await;
     smsc.refuse(CommandStatus::ALREADY_BOUND).await;
     connector.wait_until(|status| status.binds_up == 1 && status.last_error.is_some()).await;
@@ -93,9 +92,7 @@ fn debug_output_masks_secrets() {
 
 #[tokio::test(start_paused = true)]
 async fn pending_messages_are_answered_before_the_unbind() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     let bound = smsc.bind().await;
     fixture.inbox.set_blocked(true);
     let whole = bound.send(sms("hello"));
@@ -116,9 +113,7 @@ async fn pending_messages_are_answered_before_the_unbind() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_a_blocked_inbox() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     let bound = smsc.bind().await;
     fixture.inbox.set_blocked(true);
     let response = bound.send(sms("hello"));
@@ -144,9 +139,7 @@ async fn shutdown_interrupts_the_reconnect_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_interrupts_a_pending_bind() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (_fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     let _never_answered = smsc.connection().await;
     connector.shutdown().await;
 }

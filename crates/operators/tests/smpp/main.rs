@@ -35,7 +35,7 @@ use ringtrue_test_support::{leases::InMemoryLeases, sms_parts::InMemoryReassembl
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-use self::peers::FakeInbox;
+use self::peers::{FakeInbox, ManualSmsc};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+447700900001";
@@ -152,6 +152,13 @@ impl Fixture {
         }
         panic!("{outcome:?}: {} instead of {count}", self.count(outcome));
     }
+}
+
+/// A connector, and an SMSC that the test controls.
+async fn start_with_manual_smsc(change: impl FnOnce(SmppConfig) -> SmppConfig) -> (Fixture, ManualSmsc, SmppConnector) {
+    let (fixture, smsc) = (Fixture::new(), ManualSmsc::start().await);
+    let connector = fixture.start(change(Fixture::config(smsc.port())));
+    (fixture, smsc, connector)
 }
 
 /// A fixture with the sandbox's SMSC.

@@ -16,6 +16,7 @@ use tokio_rustls::{
 use crate::{
     Fixture, SECOND, Sandbox,
     peers::{ManualSmsc, accept_bind, sms},
+    start_with_manual_smsc,
 };
 
 #[tokio::test(start_paused = true)]
@@ -53,9 +54,7 @@ async fn lost_link_is_reconnected_and_unacknowledged_sms_is_resent() {
 
 #[tokio::test(start_paused = true)]
 async fn delays_grow_until_a_link_was_stable() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (_fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     for max_delay in [1, 2, 4, 8] {
         let bound = smsc.bind().await;
         connector.wait_until(|status| status.binds_up == 1).await;
@@ -95,9 +94,7 @@ async fn stays_pending<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn silent_smsc_is_disconnected() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (_fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     let mut stream = smsc.bind_by_hand().await;
     connector.wait_until(|status| status.binds_up == 1).await;
     advance(30 * SECOND).await;
@@ -112,9 +109,7 @@ async fn silent_smsc_is_disconnected() {
 
 #[tokio::test(start_paused = true)]
 async fn unbind_by_the_smsc_is_followed_by_a_new_bind() {
-    let fixture = Fixture::new();
-    let smsc = ManualSmsc::start().await;
-    let connector = fixture.start(Fixture::config(smsc.port()));
+    let (_fixture, smsc, connector) = start_with_manual_smsc(|config| config).await;
     smsc.bind().await.link.unbind().await;
     connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
     advance(SECOND).await;
@@ -154,9 +149,8 @@ async fn untrusted_or_mismatched_certificate_is_rejected() {
     let (trusted, acceptor) = certificate();
     let (other, _) = certificate();
     for tls in [tls_trusting(trusted, "other.test"), tls_trusting(other, "smsc.test")] {
-        let fixture = Fixture::new();
-        let smsc = ManualSmsc::start().await;
-        let connector = fixture.start(SmppConfig { tls: Some(tls), ..Fixture::config(smsc.port()) });
+        let (_fixture, smsc, connector) =
+            start_with_manual_smsc(|config| SmppConfig { tls: Some(tls), ..config }).await;
         assert!(acceptor.accept(smsc.connection().await).await.is_err());
         let status = connector.wait_until(|status| status.last_error.is_some()).await;
         assert!(status.last_error.unwrap().message.starts_with("TLS handshake failed"));

@@ -114,20 +114,20 @@ struct SimSwapRequest {
 }
 
 #[derive(Serialize)]
-pub(super) struct CheckResponse {
+pub(super) struct CheckSimSwapResponse {
     swapped: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RetrieveDateResponse {
+pub(super) struct RetrieveSimSwapDateResponse {
     latest_sim_change: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     monitored_period: Option<i64>,
 }
 
 /// `POST /sim-swap/v2/check`
-pub(super) fn check_sim_swap(state: &OperatorState, request: &Request) -> Result<CheckResponse, CamaraError> {
+pub(super) fn check_sim_swap(state: &OperatorState, request: &Request) -> Result<CheckSimSwapResponse, CamaraError> {
     let grant = authorize(state, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let hours = parse_max_age(state, body.max_age.as_ref())?;
@@ -136,24 +136,24 @@ pub(super) fn check_sim_swap(state: &OperatorState, request: &Request) -> Result
         LatestChange::At(when) => state.now() - when <= hours * HOUR_SECONDS,
         LatestChange::NotWithin { .. } => false,
     };
-    Ok(CheckResponse { swapped })
+    Ok(CheckSimSwapResponse { swapped })
 }
 
 /// `POST /sim-swap/v2/retrieve-date`
 pub(super) fn retrieve_sim_swap_date(
     state: &OperatorState,
     request: &Request,
-) -> Result<RetrieveDateResponse, CamaraError> {
+) -> Result<RetrieveSimSwapDateResponse, CamaraError> {
     let grant = authorize(state, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let number = resolve_number(&grant, body.phone_number.as_ref())?;
     match latest_change(state, &number)? {
         LatestChange::At(when) => {
             let date = Timestamp::from_second(when).map_err(|_| CamaraError::Internal)?;
-            Ok(RetrieveDateResponse { latest_sim_change: Some(date.to_string()), monitored_period: None })
+            Ok(RetrieveSimSwapDateResponse { latest_sim_change: Some(date.to_string()), monitored_period: None })
         }
         LatestChange::NotWithin { days } => {
-            Ok(RetrieveDateResponse { latest_sim_change: None, monitored_period: Some(days) })
+            Ok(RetrieveSimSwapDateResponse { latest_sim_change: None, monitored_period: Some(days) })
         }
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 use tokio::sync::Notify;
 
-/// Named by their paths.
+/// HTTP endpoints of the operator, with their paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 pub enum Endpoint {
     #[strum(serialize = "/.well-known/openid-configuration")]

@@ -152,6 +152,10 @@ impl OAuthErrorCode {
     pub(super) fn as_str(self) -> &'static str {
         self.into()
     }
+
+    pub(super) fn with_description(self, description: &'static str) -> OAuthError {
+        OAuthError { code: self, description }
+    }
 }
 
 /// OAuth error with its `error_description`.
@@ -162,10 +166,6 @@ pub(super) struct OAuthError {
 }
 
 impl OAuthError {
-    pub(super) fn new(code: OAuthErrorCode, description: &'static str) -> Self {
-        Self { code, description }
-    }
-
     /// Response of the token and backchannel endpoints.
     pub(super) fn into_response(self) -> HttpResponse {
         let status = match self.code {
@@ -189,6 +189,6 @@ impl OAuthError {
 
 impl From<Unspecified> for OAuthError {
     fn from(Unspecified: Unspecified) -> Self {
-        Self::new(OAuthErrorCode::ServerError, "random number generator or key failure")
+        OAuthErrorCode::ServerError.with_description("random number generator or key failure")
     }
 }

@@ -131,11 +131,11 @@ fn route(state: &OperatorState, endpoint: Option<Endpoint>, request: &Request, f
 
 fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault: &EndpointFault) -> HttpResponse {
     match endpoint {
-        Endpoint::Discovery => json_response(&openid::discovery(state, fault)),
+        Endpoint::Discovery => json_response(&openid::discovery_document(state, fault)),
         Endpoint::Jwks => json_response(&state.signing_key.jwks()),
-        Endpoint::Authorize => openid::authorize(state, request, fault),
-        Endpoint::Token => openid::token(state, request, fault),
-        Endpoint::BackchannelAuthorize => openid::backchannel_authorize(state, request),
+        Endpoint::Authorize => openid::authorization_endpoint(state, request, fault),
+        Endpoint::Token => openid::token_endpoint(state, request, fault),
+        Endpoint::BackchannelAuthorize => openid::backchannel_endpoint(state, request),
         Endpoint::VerifyNumber => api::respond(request, || api::verify_number(state, request)),
         Endpoint::DevicePhoneNumber => api::respond(request, || api::device_phone_number(state, request)),
         Endpoint::CheckSimSwap => api::respond(request, || api::check_sim_swap(state, request)),

@@ -99,7 +99,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Transmitters are accepted, but receive no messages.
+    /// Runs the session of an accepted bind. Transmitters receive no messages.
     async fn run_bound(&self, session: Session<TcpStream>, link: Link, mode: BindMode, permit: OwnedSemaphorePermit) {
         let receiver =
             ReceiverBind { link: link.clone(), disconnect: self.disconnect.clone(), connection: self.number };

@@ -196,7 +196,7 @@ impl FaultScript {
         Self { part_order: PartOrder::Reversed, ..self }
     }
 
-    /// The seed determines the order.
+    /// Sends the parts in a random order, which the seed determines.
     #[must_use]
     pub fn parts_shuffled(self) -> Self {
         Self { part_order: PartOrder::Shuffled, ..self }

@@ -1,6 +1,8 @@
 use ringtrue_sandbox::camara::{OAuthClient, OperatorConfig, Scope};
 
-use crate::{EVEN, Fixture, ODD, REDIRECT_URI, SHARE, SIM_SWAP, VERIFY, authorization_parameters, with_parameter};
+use crate::{
+    EVEN, Fixture, ODD, REDIRECT_URI, SHARE, SIM_SWAP, VERIFY, authorization_parameters, with_parameter, without,
+};
 
 const BOTH: &str =
     "openid dpv:ServiceProvision number-verification:verify number-verification:device-phone-number:read";
@@ -18,12 +20,8 @@ async fn device_is_redirected_with_a_code() {
         with_parameter(authorization_parameters(EVEN, VERIFY), "prompt", "none"),
         with_parameter(authorization_parameters(EVEN, VERIFY), "response_mode", "query"),
         with_parameter(authorization_parameters(EVEN, VERIFY), "acr_values", "2"),
-        with_parameter(
-            with_parameter(authorization_parameters(EVEN, VERIFY), "code_challenge", ""),
-            "code_challenge_method",
-            "",
-        ),
-        with_parameter(with_parameter(authorization_parameters(EVEN, VERIFY), "state", ""), "nonce", ""),
+        without(authorization_parameters(EVEN, VERIFY), &["code_challenge", "code_challenge_method"]),
+        without(authorization_parameters(EVEN, VERIFY), &["state", "nonce"]),
     ] {
         let response = fixture.authorize(&parameters).await;
         assert_eq!(response.header("cache-control"), Some("no-store"));
@@ -100,19 +98,15 @@ async fn invalid_request_is_reported_by_redirect() {
         (with_parameter(valid(), "scope", "openid number-verification:verify"), "invalid_scope"),
         (with_parameter(valid(), "scope", "dpv:A dpv:B number-verification:verify"), "invalid_scope"),
         (with_parameter(valid(), "scope", "dpv:A offline_access"), "invalid_scope"),
+        (with_parameter(valid(), "scope", "dpv: number-verification:verify"), "invalid_scope"),
+        (with_parameter(valid(), "scope", "dpv:A#sim-swap dpv:B#number-verification:verify"), "invalid_scope"),
+        (with_parameter(valid(), "scope", "dpv:A#"), "invalid_scope"),
         (with_parameter(authorization_parameters(EVEN, SHARE), "client_id", "limited"), "invalid_scope"),
         (with_parameter(valid(), "code_challenge_method", "plain"), "invalid_request"),
         (with_parameter(valid(), "code_challenge_method", ""), "invalid_request"),
         (with_parameter(valid(), "code_challenge", ""), "invalid_request"),
         (with_parameter(valid(), "code_challenge", "short"), "invalid_request"),
-        (
-            with_parameter(
-                with_parameter(with_parameter(valid(), "code_challenge", ""), "code_challenge_method", ""),
-                "nonce",
-                "",
-            ),
-            "invalid_request",
-        ),
+        (without(valid(), &["code_challenge", "code_challenge_method", "nonce"]), "invalid_request"),
         (with_parameter(valid(), "login_hint", "tel:123"), "invalid_request"),
         (with_parameter(valid(), "login_hint", "unknown"), "invalid_request"),
         (with_parameter(valid(), "request_uri", "https://client.example/request"), "request_uri_not_supported"),

@@ -55,62 +55,28 @@ async fn every_success_scenario() {
     }
 }
 
+/// Also those of `sim-swap-retrieveSimSwapDate.feature`, which are the same.
 #[tokio::test]
-async fn every_error_scenario() {
-    let valid = || json!({ "phoneNumber": EVEN });
-    let scenarios: [(&str, Bearer, Value, u16, &str); 10] = [
-        ("check_sim_swap_401.1_no_authorization_header", Missing, valid(), 401, "UNAUTHENTICATED"),
-        ("check_sim_swap_401.2_expired_access_token", Expired(SIM_SWAP), valid(), 401, "UNAUTHENTICATED"),
-        ("check_sim_swap_401.3_invalid_access_token", Invalid, valid(), 401, "UNAUTHENTICATED"),
-        (
-            "check_sim_swap_400.1_invalid_max_age",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": EVEN, "maxAge": "240" }),
-            400,
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "check_sim_swap_400.2_invalid_max_age_value",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": EVEN, "maxAge": 100_000 }),
-            400,
-            "OUT_OF_RANGE",
-        ),
-        (
-            "check_sim_swap_C02.01_phone_number_not_schema_compliant",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": "foo_bar" }),
-            400,
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "check_sim_swap_C02.02_phone_number_not_found",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": "+990123456794" }),
-            404,
-            "IDENTIFIER_NOT_FOUND",
-        ),
-        (
-            "check_sim_swap_C02.03_unnecessary_phone_number",
-            Network(EVEN, SIM_SWAP),
-            valid(),
-            422,
-            "UNNECESSARY_IDENTIFIER",
-        ),
-        ("check_sim_swap_C02.04_missing_phone_number", Client(SIM_SWAP), json!({}), 422, "MISSING_IDENTIFIER"),
-        (
-            "check_sim_swap_C02.05_phone_number_not_supported",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": "+990123456797" }),
-            422,
-            "SERVICE_NOT_APPLICABLE",
-        ),
-    ];
+async fn every_common_error_scenario() {
     let fixture = Fixture::start().await;
-    for (scenario, bearer, body, status, code) in scenarios {
-        let response = fixture.check(bearer, &body).await;
-        response.assert_camara_conventions(scenario);
-        assert_eq!(response.error(), (status, code.to_owned()), "{scenario}");
+    let valid = || json!({ "phoneNumber": EVEN });
+    let client = Client(SIM_SWAP);
+    for (scenario, bearer, body, status, code) in [
+        ("401.1_no_authorization_header", Missing, valid(), 401, "UNAUTHENTICATED"),
+        ("401.2_expired_access_token", Expired(SIM_SWAP), valid(), 401, "UNAUTHENTICATED"),
+        ("401.3_invalid_access_token", Invalid, valid(), 401, "UNAUTHENTICATED"),
+        ("C02.01_not_schema_compliant", client, json!({ "phoneNumber": "foo_bar" }), 400, "INVALID_ARGUMENT"),
+        ("C02.01_not_schema_compliant", client, json!({ "phoneNumber": 1 }), 400, "INVALID_ARGUMENT"),
+        ("C02.02_not_found", client, json!({ "phoneNumber": "+990123456794" }), 404, "IDENTIFIER_NOT_FOUND"),
+        ("C02.03_unnecessary_phone_number", Network(EVEN, SIM_SWAP), valid(), 422, "UNNECESSARY_IDENTIFIER"),
+        ("C02.04_missing_phone_number", client, json!({}), 422, "MISSING_IDENTIFIER"),
+        ("C02.05_not_supported", client, json!({ "phoneNumber": "+990123456797" }), 422, "SERVICE_NOT_APPLICABLE"),
+    ] {
+        for endpoint in [Endpoint::CheckSimSwap, Endpoint::RetrieveSimSwapDate] {
+            let response = fixture.call(endpoint, bearer, &body.to_string()).await;
+            response.assert_camara_conventions(scenario);
+            assert_eq!(response.error(), (status, code.to_owned()), "{scenario} {endpoint:?}");
+        }
     }
 }
 
@@ -130,6 +96,9 @@ async fn max_age_is_validated() {
     for (age, expected) in [
         (json!(1), None),
         (json!(2400), None),
+        // check_sim_swap_400.1_invalid_max_age and 400.2_invalid_max_age_value
+        (json!("240"), Some("INVALID_ARGUMENT")),
+        (json!(100_000), Some("OUT_OF_RANGE")),
         (json!(0), Some("OUT_OF_RANGE")),
         (json!(-1), Some("OUT_OF_RANGE")),
         (json!(2401), Some("OUT_OF_RANGE")),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Bearer, CLIENT, EVEN, Fixture, REDIRECT_URI, SIM_SWAP, VERIFIER, VERIFY, authorization_parameters, basic,
-    client::TestResponse, token_parameters, with_parameter,
+    client::TestResponse, token_parameters, with_parameter, without,
 };
 
 impl Fixture {
@@ -117,11 +117,7 @@ async fn code_is_bound_to_client_redirect_uri_and_verifier() {
 #[tokio::test]
 async fn verifier_without_challenge_is_rejected() {
     let fixture = Fixture::start().await;
-    let parameters = with_parameter(
-        with_parameter(authorization_parameters(EVEN, VERIFY), "code_challenge", ""),
-        "code_challenge_method",
-        "",
-    );
+    let parameters = without(authorization_parameters(EVEN, VERIFY), &["code_challenge", "code_challenge_method"]);
     let code = fixture.redirect_parameters(&parameters).await["code"].clone();
     assert_eq!(fixture.redeem(&code).await.error(), (400, "invalid_grant".into()));
     assert_eq!(fixture.token(&with_parameter(token_parameters(&code), "code_verifier", "")).await.status, 200);

@@ -226,6 +226,11 @@ fn with_parameter<'a>(
     parameters
 }
 
+fn without<'a>(mut parameters: Vec<(&'a str, &'a str)>, names: &[&str]) -> Vec<(&'a str, &'a str)> {
+    parameters.retain(|(name, _)| !names.contains(name));
+    parameters
+}
+
 fn form(parameters: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
 }

@@ -2,7 +2,7 @@ use ringtrue_sandbox::camara::Endpoint;
 use serde_json::{Value, json};
 
 use crate::{
-    Bearer::{self, Client, Expired, Invalid, Missing, Named, Network},
+    Bearer::{Client, Expired, Invalid, Missing, Named, Network},
     EVEN, Fixture, ODD, SHARE, VERIFY,
     client::TestResponse,
 };
@@ -94,75 +94,38 @@ const HASH: &str = "e25e038e9f15e4fd6ef1829cda084f7b420f29e1d587d37492a471f652ab
 /// By `printf +990123456702 | sha256sum`.
 const ANOTHER_HASH: &str = "2e462d154a15df89e4b955a306e3ebe42b1bed4c81fe6295d3157bdd0c64654d";
 
+#[derive(Clone, Copy)]
 enum Expected {
     Verified(bool),
     Error(u16, &'static str),
 }
 
-/// Scenarios of CAMARA's `number-verification-phoneNumberVerify.feature`.
+/// Scenarios of CAMARA's `number-verification-phoneNumberVerify.feature`, by the ends of their names.
 #[tokio::test]
 async fn every_verify_scenario() {
     use Expected::{Error, Verified};
-    let body = |value: Value| value.to_string();
-    let valid = || body(json!({ "phoneNumber": EVEN }));
-    let unauthenticated = || Error(401, "UNAUTHENTICATED");
-    let invalid = || Error(400, "INVALID_ARGUMENT");
-    let scenarios: [(&str, Bearer, String, Expected); 15] = [
-        ("phone_number_verify_01_generic_success_scenario", Network(EVEN, VERIFY), valid(), Verified(true)),
-        ("phone_number_verify.02_validate_phone_number_success_true", Network(EVEN, VERIFY), valid(), Verified(true)),
-        (
-            "phone_number_verify.03_validate_phone_number_success_false",
-            Network(EVEN, VERIFY),
-            body(json!({ "phoneNumber": ANOTHER })),
-            Verified(false),
-        ),
-        (
-            "phone_number_verify.04_validate_hashed_phone_number_success_true",
-            Network(EVEN, VERIFY),
-            body(json!({ "hashedPhoneNumber": HASH })),
-            Verified(true),
-        ),
-        (
-            "phone_number_verify.05_validate_hashed_phone_number_success_false",
-            Network(EVEN, VERIFY),
-            body(json!({ "hashedPhoneNumber": ANOTHER_HASH })),
-            Verified(false),
-        ),
-        ("phone_number_verify_400.1_no_request_body", Network(EVEN, VERIFY), String::new(), invalid()),
-        ("phone_number_verify_400.2_empty_request_body", Network(EVEN, VERIFY), body(json!({})), invalid()),
-        (
-            "phone_number_verify_400.3_invalid_request_non_existing_property",
-            Network(EVEN, VERIFY),
-            body(json!({ "additional_property": "foo_value" })),
-            invalid(),
-        ),
-        (
-            "phone_number_verify_400.4_both_phone_number_and_hashed_in_request",
-            Network(EVEN, VERIFY),
-            body(json!({ "phoneNumber": EVEN, "hashedPhoneNumber": HASH })),
-            invalid(),
-        ),
-        ("phone_number_verify_401.1_no_authorization_header", Missing, valid(), unauthenticated()),
-        ("phone_number_verify_401.2_expired_access_token", Expired(VERIFY), valid(), unauthenticated()),
-        ("phone_number_verify_401.3_invalid_access_token", Invalid, valid(), unauthenticated()),
-        (
-            "phoneNumberVerify_403.1_invalid_token_permissions",
-            Network(EVEN, SHARE),
-            valid(),
-            Error(403, "PERMISSION_DENIED"),
-        ),
-        (
-            "phoneNumberVerify_403.2_not_authenticated_using_network_or_sim_based_authentication",
-            Named(EVEN, VERIFY),
-            valid(),
-            Error(403, "NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK"),
-        ),
-        (
-            "phone_number_verify_C02.01_phone_number_not_schema_compliant",
-            Client(TWO_LEGGED),
-            body(json!({ "phoneNumber": "990123456700" })),
-            invalid(),
-        ),
+    let number = |number: &str| json!({ "phoneNumber": number }).to_string();
+    let hash = |hash: &str| json!({ "hashedPhoneNumber": hash }).to_string();
+    let valid = || number(EVEN);
+    let (unauthenticated, invalid) = (Error(401, "UNAUTHENTICATED"), Error(400, "INVALID_ARGUMENT"));
+    let not_by_network = Error(403, "NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK");
+    let device = Network(EVEN, VERIFY);
+    let scenarios = [
+        ("01_generic_success_scenario", device, valid(), Verified(true)),
+        ("02_validate_phone_number_success_true", device, valid(), Verified(true)),
+        ("03_validate_phone_number_success_false", device, number(ANOTHER), Verified(false)),
+        ("04_validate_hashed_phone_number_success_true", device, hash(HASH), Verified(true)),
+        ("05_validate_hashed_phone_number_success_false", device, hash(ANOTHER_HASH), Verified(false)),
+        ("400.1_no_request_body", device, String::new(), invalid),
+        ("400.2_empty_request_body", device, "{}".to_owned(), invalid),
+        ("400.3_non_existing_property", device, r#"{"additional_property":"foo_value"}"#.to_owned(), invalid),
+        ("400.4_both", device, json!({ "phoneNumber": EVEN, "hashedPhoneNumber": HASH }).to_string(), invalid),
+        ("401.1_no_authorization_header", Missing, valid(), unauthenticated),
+        ("401.2_expired_access_token", Expired(VERIFY), valid(), unauthenticated),
+        ("401.3_invalid_access_token", Invalid, valid(), unauthenticated),
+        ("403.1_invalid_token_permissions", Network(EVEN, SHARE), valid(), Error(403, "PERMISSION_DENIED")),
+        ("403.2_not_authenticated_using_network", Named(EVEN, VERIFY), valid(), not_by_network),
+        ("C02.01_not_schema_compliant", Client(TWO_LEGGED), number("990123456700"), invalid),
     ];
     let fixture = Fixture::start().await;
     for (scenario, bearer, body, expected) in scenarios {
@@ -208,23 +171,18 @@ async fn uppercase_hash_is_accepted() {
     assert_eq!(response.json(), json!({ "devicePhoneNumberVerified": true }));
 }
 
-/// Scenarios of CAMARA's `number-verification-phoneNumberShare.feature`.
+/// Scenarios of CAMARA's `number-verification-phoneNumberShare.feature`, by the ends of their names.
 #[tokio::test]
 async fn every_share_scenario() {
     const NOT_BY_NETWORK: &str = "NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK";
-    let scenarios: [(&str, Bearer, u16, &str); 7] = [
-        ("phone_number_share_01_generic_success_scenario", Network(EVEN, SHARE), 200, ""),
-        ("phone_number_share_02_success_scenario", Network(EVEN, SHARE), 200, ""),
-        ("phone_number_verify_401.1_no_authorization_header", Missing, 401, "UNAUTHENTICATED"),
-        ("phone_number_verify_401.2_expired_access_token", Expired(SHARE), 401, "UNAUTHENTICATED"),
-        ("phone_number_verify_401.3_invalid_access_token", Invalid, 401, "UNAUTHENTICATED"),
-        ("phoneNumberShare_403.1_invalid_token_permissions", Network(EVEN, VERIFY), 403, "PERMISSION_DENIED"),
-        (
-            "phoneNumberShare_403.2_not_authenticated_using_network_or_sim_based_authentication",
-            Named(EVEN, SHARE),
-            403,
-            NOT_BY_NETWORK,
-        ),
+    let scenarios = [
+        ("01_generic_success_scenario", Network(EVEN, SHARE), 200, ""),
+        ("02_success_scenario", Network(EVEN, SHARE), 200, ""),
+        ("401.1_no_authorization_header", Missing, 401, "UNAUTHENTICATED"),
+        ("401.2_expired_access_token", Expired(SHARE), 401, "UNAUTHENTICATED"),
+        ("401.3_invalid_access_token", Invalid, 401, "UNAUTHENTICATED"),
+        ("403.1_invalid_token_permissions", Network(EVEN, VERIFY), 403, "PERMISSION_DENIED"),
+        ("403.2_not_authenticated_using_network", Named(EVEN, SHARE), 403, NOT_BY_NETWORK),
     ];
     let fixture = Fixture::start().await;
     for (scenario, bearer, status, code) in scenarios {

@@ -1,11 +1,11 @@
-//! Scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`.
+//! Scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`; `check_sim_swap` has those of errors.
 
 use jiff::Timestamp;
 use ringtrue_sandbox::camara::{Endpoint, OperatorConfig};
 use serde_json::{Value, json};
 
 use crate::{
-    Bearer::{self, Client, Expired, Invalid, Missing, Network},
+    Bearer::{self, Client, Network},
     EVEN, Fixture, ODD, SIM_SWAP, START,
     client::TestResponse,
 };
@@ -69,51 +69,6 @@ async fn every_success_scenario() {
     assert_eq!(limited.age(scenario, EVEN).await, 120 * DAY);
     limited.advance(1);
     assert_eq!(limited.date(scenario, EVEN).await, not_monitored);
-}
-
-#[tokio::test]
-async fn every_error_scenario() {
-    let valid = || json!({ "phoneNumber": EVEN });
-    let scenarios: [(&str, Bearer, Value, u16, &str); 8] = [
-        ("retrieve_sim_swap_date_401.1_no_authorization_header", Missing, valid(), 401, "UNAUTHENTICATED"),
-        ("retrieve_sim_swap_date_401.2_expired_access_token", Expired(SIM_SWAP), valid(), 401, "UNAUTHENTICATED"),
-        ("retrieve_sim_swap_date_401.3_invalid_access_token", Invalid, valid(), 401, "UNAUTHENTICATED"),
-        (
-            "retrieve_sim_swap_date_C02.01_phone_number_not_schema_compliant",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": 1 }),
-            400,
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "retrieve_sim_swap_date_C02.02_phone_number_not_found",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": "+990123456794" }),
-            404,
-            "IDENTIFIER_NOT_FOUND",
-        ),
-        (
-            "retrieve_sim_swap_date_C02.03_unnecessary_phone_number",
-            Network(EVEN, SIM_SWAP),
-            valid(),
-            422,
-            "UNNECESSARY_IDENTIFIER",
-        ),
-        ("retrieve_sim_swap_date_C02.04_missing_phone_number", Client(SIM_SWAP), json!({}), 422, "MISSING_IDENTIFIER"),
-        (
-            "retrieve_sim_swap_date_C02.05_phone_number_not_supported",
-            Client(SIM_SWAP),
-            json!({ "phoneNumber": "+990123456797" }),
-            422,
-            "SERVICE_NOT_APPLICABLE",
-        ),
-    ];
-    let fixture = Fixture::start().await;
-    for (scenario, bearer, body, status, code) in scenarios {
-        let response = fixture.retrieve_date(bearer, &body).await;
-        response.assert_camara_conventions(scenario);
-        assert_eq!(response.error(), (status, code.to_owned()), "{scenario}");
-    }
 }
 
 #[tokio::test]

@@ -290,7 +290,7 @@ pub(super) struct LinkArguments {
     #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member", value_parser = role_parser())]
     pub role: Role,
     #[command(flatten)]
-    pub deployment: DataArguments,
+    pub deployment: DataDirArguments,
 }
 
 #[derive(Debug, Args)]
@@ -299,11 +299,11 @@ pub(super) struct AccountArguments {
     #[arg(value_name = "EMAIL")]
     pub email: Email,
     #[command(flatten)]
-    pub deployment: DataArguments,
+    pub deployment: DataDirArguments,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct DataArguments {
+pub(super) struct DataDirArguments {
     /// Data directory of `ringtrue dev`, instead of the configured deployment
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

@@ -13,7 +13,7 @@ use super::{error::CliError, help};
 
 /// Name of the shell, in requests for completions.
 const VARIABLE: &str = "_RINGTRUE_COMPLETE";
-/// A shell waits for completions.
+/// Short, because the shell waits for completions.
 const PROJECTS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Prints the script that registers this binary with the shell.

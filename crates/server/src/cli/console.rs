@@ -9,7 +9,7 @@ use ringtrue_engine::{
 use serde_json::json;
 
 use super::{
-    arguments::{AccountArguments, ConsoleAction, DataArguments, LinkArguments},
+    arguments::{AccountArguments, ConsoleAction, DataDirArguments, LinkArguments},
     context::CommandContext,
     dev,
     error::CliError,
@@ -73,7 +73,7 @@ async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Res
 /// Runs `work` with an engine over the selected database and with the base URL of the deployment.
 async fn with_engine<T>(
     context: &CommandContext,
-    deployment: &DataArguments,
+    deployment: &DataDirArguments,
     work: impl AsyncFnOnce(&Engine, &str) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
     let Some(data) = &deployment.data else {
@@ -112,7 +112,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
                 }
             })
         }
-        LinkArguments { deployment: DataArguments { data: Some(_) }, .. } => dev::create_sign_in_link(engine).await,
+        LinkArguments { deployment: DataDirArguments { data: Some(_) }, .. } => dev::create_sign_in_link(engine).await,
         _ => Err(CliError::usage("no email given", "Use --admin, --member or --account.")),
     }
 }

@@ -274,8 +274,8 @@ impl<'a> Section<'a> {
         if self.has(member) { self.get(member, format) } else { Ok(default) }
     }
 
-    /// Replaces a default if the member is set.
-    pub(super) fn set<T>(&self, member: &str, format: Format<T>, target: &mut T) -> Result<(), ConfigError> {
+    /// Replaces the target by the value of the member, if it is set.
+    pub(super) fn update<T>(&self, member: &str, format: Format<T>, target: &mut T) -> Result<(), ConfigError> {
         if self.has(member) {
             *target = self.get(member, format)?;
         }
@@ -332,7 +332,7 @@ impl<'a> Section<'a> {
     }
 
     /// Renders the value of a member.
-    pub(super) fn shown(&self, member: &str) -> String {
+    pub(super) fn render_value(&self, member: &str) -> String {
         self.document
             .entries
             .get(&self.key(member))

@@ -73,7 +73,7 @@ pub(super) fn text<T>(allowed: impl Into<String>, parse: impl Fn(&str) -> Option
 }
 
 /// Text that `FromStr` parses.
-pub(super) fn parsed<T: FromStr>(allowed: &str) -> Format<T> {
+pub(super) fn from_str<T: FromStr>(allowed: &str) -> Format<T> {
     text(allowed, |text| text.parse().ok())
 }
 
@@ -153,19 +153,19 @@ pub(super) fn format_duration(duration: Duration) -> String {
 }
 
 pub(super) fn socket_address() -> Format<SocketAddr> {
-    parsed("an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8443\"")
+    from_str("an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8443\"")
 }
 
 pub(super) fn ip_networks() -> Format<Vec<IpNet>> {
-    list(parsed("an IP network, such as \"10.0.0.0/8\" or \"2001:db8::/32\""))
+    list(from_str("an IP network, such as \"10.0.0.0/8\" or \"2001:db8::/32\""))
 }
 
 pub(super) fn network_id() -> Format<NetworkId> {
-    parsed("a network id: five or six digits, MCC and MNC")
+    from_str("a network id: five or six digits, MCC and MNC")
 }
 
 pub(super) fn country() -> Format<Country> {
-    parsed("a two-letter country code, such as \"GB\"")
+    from_str("a two-letter country code, such as \"GB\"")
 }
 
 pub(super) fn numbers() -> Format<Vec<Msisdn>> {

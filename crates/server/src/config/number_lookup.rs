@@ -28,7 +28,7 @@ use super::{
     },
     document::{ConfigDocument, Section},
     format::{
-        Format, MILLISECOND, SECOND, boolean, duration, integer, keyword, list, network_id, parsed, string, text,
+        Format, MILLISECOND, SECOND, boolean, duration, from_str, integer, keyword, list, network_id, string, text,
         token, variant, web_url,
     },
 };
@@ -47,6 +47,16 @@ pub enum NumberSourceSection {
     Enum(Box<EnumConfig>),
     Hlr(Box<HlrConfig>, ClientSettings),
     TelcoFinder(Box<TelcoFinderConfig>, ClientSettings),
+}
+
+impl NumberSourceSection {
+    pub fn name(&self) -> &str {
+        match self {
+            NumberSourceSection::Enum(config) => &config.name,
+            NumberSourceSection::Hlr(config, _) => &config.name,
+            NumberSourceSection::TelcoFinder(config, _) => &config.name,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -120,20 +130,20 @@ fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumCon
         "kind", "servers", "suffix", "timeout", "tries", "mixed_case", "routing_numbers", "service_providers",
         "not_ported", "authoritative", "breaker_failures", "breaker_open_for",
     ]])?;
-    let server = parsed::<NameServer>("a host and a port, such as \"192.0.2.53:53\"");
+    let server = from_str::<NameServer>("a host and a port, such as \"192.0.2.53:53\"");
     let servers = section.get("servers", list(server))?;
     if servers.is_empty() {
         return Err(section.invalid("servers", "[]", "at least one name server"));
     }
     let mut config = EnumConfig::new(section.name(), servers);
-    section.set("suffix", token(), &mut config.suffix)?;
-    section.set("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
-    section.set("tries", integer(1..=5), &mut config.tries)?;
-    section.set("mixed_case", boolean(), &mut config.randomize_case)?;
-    section.set("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
-    section.set("service_providers", code_table(), &mut config.rules.service_providers)?;
+    section.update("suffix", token(), &mut config.suffix)?;
+    section.update("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
+    section.update("tries", integer(1..=5), &mut config.tries)?;
+    section.update("mixed_case", boolean(), &mut config.randomize_case)?;
+    section.update("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
+    section.update("service_providers", code_table(), &mut config.rules.service_providers)?;
     config.rules.not_ported = section.get_opt("not_ported", network_id())?;
-    section.set("authoritative", boolean(), &mut config.rules.is_authoritative)?;
+    section.update("authoritative", boolean(), &mut config.rules.is_authoritative)?;
     config.rules.known_networks = known.clone();
     config.breaker = read_breaker(section)?;
     Ok(config)
@@ -223,13 +233,13 @@ fn read_generic_json(section: &Section<'_>) -> Result<GenericJson, ConfigError> 
         "POST" => Some(Method::POST),
         _ => None,
     });
-    section.set("method", methods, &mut config.method)?;
+    section.update("method", methods, &mut config.method)?;
     let header = text("a header, such as \"Accept: application/json\"", |text| {
         let (name, value) = text.split_once(':')?;
         Some((name.trim().parse::<HeaderName>().ok()?, value.trim().parse().ok()?))
     });
     config.headers.extend(section.get_or("headers", list(header), vec![])?);
-    if let Some(name) = section.get_opt("secret_header", parsed::<HeaderName>("a header name"))? {
+    if let Some(name) = section.get_opt("secret_header", from_str::<HeaderName>("a header name"))? {
         let mut value = section.get_secret(
             "client_secret",
             &("a secret that is valid in an HTTP header", |text| {
@@ -241,10 +251,10 @@ fn read_generic_json(section: &Section<'_>) -> Result<GenericJson, ConfigError> 
     }
     config.body = section.get_opt("body", string("up to 4096 characters", |text| text.len() <= 4_096))?;
     config.state = section.get_opt("state_pointer", token())?;
-    section.set("absent_values", list(token()), &mut config.absent_values)?;
-    section.set("invalid_values", list(token()), &mut config.invalid_values)?;
-    section.set("failed_values", list(token()), &mut config.failed_values)?;
-    section.set("no_data_statuses", list(integer(400..=499)), &mut config.no_data_statuses)?;
+    section.update("absent_values", list(token()), &mut config.absent_values)?;
+    section.update("invalid_values", list(token()), &mut config.invalid_values)?;
+    section.update("failed_values", list(token()), &mut config.failed_values)?;
+    section.update("no_data_statuses", list(integer(400..=499)), &mut config.no_data_statuses)?;
     Ok(config)
 }
 
@@ -278,7 +288,7 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
         section.get("client_id", token())?,
         read_authentication(section, key)?,
     );
-    section.set("issuer", token(), &mut config.issuer)?;
+    section.update("issuer", token(), &mut config.issuer)?;
     config.scope = section.get_opt("scope", token())?.or(config.scope);
     config.known_networks = known.clone();
     config.breaker = read_breaker(section)?;

@@ -97,5 +97,5 @@ fn read_workspaces(section: &Section<'_>) -> Result<Vec<WorkspaceClaim>, ConfigE
         Some(WorkspaceClaim { value: item.value, workspace: item.workspace.parse().ok()?, role })
     };
     let claims: Option<Vec<_>> = items.into_iter().map(claim).collect();
-    claims.ok_or_else(|| section.invalid("workspaces", section.shown("workspaces"), ALLOWED))
+    claims.ok_or_else(|| section.invalid("workspaces", section.render_value("workspaces"), ALLOWED))
 }

@@ -170,7 +170,7 @@ fn signed(duration: Duration) -> SignedDuration {
 fn read_store(section: &Section<'_>) -> Result<StoreSection, ConfigError> {
     let text: String = section.get("url", value(InvalidStoreUrl::Scheme.to_string()))?;
     let mut url: StoreUrl =
-        text.parse().map_err(|error: InvalidStoreUrl| section.invalid("url", section.shown("url"), error))?;
+        text.parse().map_err(|error: InvalidStoreUrl| section.invalid("url", section.render_value("url"), error))?;
     let password: SecretFormat<_> = ("a password", |text| Some(Zeroizing::new(text.to_owned())));
     if let Some(password) = section.get_opt_secret("password", &password)? {
         let found = "a path, while `store.url` names a file";

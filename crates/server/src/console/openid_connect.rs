@@ -126,7 +126,7 @@ impl OpenIdConnect {
         if self.policy.grants_access() {
             wanted.push(self.roles_claim.split('.').next().unwrap_or_default());
         }
-        let claims = self.relying_party.finish(query, &secrets, &wanted).await?;
+        let claims = self.relying_party.handle_authorization_response(query, &secrets, &wanted).await?;
         let identity = self.identity(&claims).ok_or(FlowError::NoSubject)?;
         let invitation_token =
             flow.next.strip_prefix("/console/invitation?").and_then(|query| query_value(Some(query), "token"));
@@ -180,7 +180,7 @@ async fn start(
     limit_link_lookup(&app, context.client_ip)?;
     let next = query_value(query.as_deref(), "next").filter(|next| next.len() <= MAX_NEXT_BYTES);
     let state = app.engine.accounts.generate_token();
-    let started = provider.relying_party.start(&state).await;
+    let started = provider.relying_party.begin_authorization(&state).await;
     let started = started.map_err(|error| flow_error(FlowError::Provider(error)))?;
     let flow = Flow { state, secrets: BASE64_URL_SAFE_NO_PAD.encode(&started.flow), next: local_path(next.as_deref()) };
     let flow = serde_json::to_vec(&flow).map_err(|_| flow_error(FlowError::UnknownFlow))?;

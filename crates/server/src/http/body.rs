@@ -300,10 +300,10 @@ impl Object {
         Some(self.members.swap_remove(index).1)
     }
 
-    /// Rejects members that have not been read.
-    pub fn finish(self) -> Result<(), JsonError> {
+    /// Returns the value that was read from the members. Rejects members that have not been read.
+    pub fn finish<T>(self, value: T) -> Result<T, JsonError> {
         match self.members.first() {
-            None => Ok(()),
+            None => Ok(value),
             Some((name, _)) => Err(JsonError::new(&self.pointer_to(name), "unknown property")),
         }
     }
@@ -357,6 +357,11 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
         Node::OtherNumber => Err(JsonError::new(pointer, "expected an integer")),
         node => Err(JsonError::new(pointer, format!("expected an integer, found {}", node.kind()))),
     }
+}
+
+/// Converts an integer with [`TryFrom`].
+pub fn as_converted<T: TryFrom<i64, Error: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
+    as_integer(node, pointer)?.try_into().map_err(|error: T::Error| JsonError::new(pointer, error.to_string()))
 }
 
 /// Reads a period of SIM Swap. Fractions and integers beyond 64 bits become an invalid period, so that the engine rejects
@@ -457,11 +462,9 @@ mod tests {
         let nested = body.take("nested", |node, pointer| {
             let mut nested = as_object(node, pointer)?;
             let size = nested.require("size", as_integer)?;
-            nested.finish()?;
-            Ok(size)
+            nested.finish(size)
         })?;
-        body.finish()?;
-        Ok((name, nested))
+        body.finish((name, nested))
     }
 
     #[test]

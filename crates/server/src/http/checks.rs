@@ -9,7 +9,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     lifecycle::{Check, ErrorCode, Reference, Verdict},
-    product::Scope,
+    product::{Product, Scope},
     reverse_sms::SEARCH_FIELDS,
     sim_swap::SimSwapCheck,
     tenancy::Mode,
@@ -155,8 +155,7 @@ fn parse_reverse_sms(document: &[u8]) -> Result<CreateReverseSms, JsonError> {
         reference: body.take("reference_id", as_parsed::<Reference>)?,
         callback_url: body.take("callback_url", as_text)?,
     };
-    body.finish()?;
-    Ok(new)
+    body.finish(new)
 }
 
 /// `GET /v1/number-verification/reverse-sms-checks/{check_id}`
@@ -251,8 +250,7 @@ fn parse_sim_swap(document: &[u8]) -> Result<CreateSimSwap, JsonError> {
         period: body.take("period", as_minutes)?,
         reference: body.take("reference_id", as_parsed::<Reference>)?,
     };
-    body.finish()?;
-    Ok(new)
+    body.finish(new)
 }
 
 /// `GET /v1/sim-swap-checks/{check_id}`
@@ -281,18 +279,16 @@ async fn list_sim_swap(
 
 #[derive(Serialize)]
 struct ResendBody {
-    check_id: String,
+    /// The id is the first member, as in other bodies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification_id: Option<String>,
     scheduled_at: String,
 }
 
-impl From<&ScheduledResend> for ResendBody {
-    fn from(resending: &ScheduledResend) -> Self {
-        ResendBody { check_id: resending.check.to_string(), scheduled_at: timestamp::format(resending.due_at) }
-    }
-}
-
-/// `POST …-checks/{check_id}/callback-resends`
-async fn resend_callback<S: RequiredScope>(
+/// `POST …-checks/{check_id}/callback-resends` and `POST /v1/verifications/{verification_id}/callback-resends`
+pub(super) async fn resend_callback<S: RequiredScope>(
     State(app): State<App>,
     caller: ProjectCaller<S>,
     ids: PathParameters,
@@ -302,10 +298,15 @@ async fn resend_callback<S: RequiredScope>(
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
-    let check = ids.check()?;
+    let is_verification = product == Product::Verification;
+    let check = if is_verification { ids.verification()? } else { ids.check()? };
     app.engine.callbacks.authorize_resend(caller.project(), product, check).await?;
     require_empty_body(&app, request).await?;
-    let body_of = |resend: &ScheduledResend| ResendBody::from(resend);
+    let body_of = |resend: &ScheduledResend| ResendBody {
+        check_id: (!is_verification).then(|| resend.check.to_string()),
+        verification_id: is_verification.then(|| resend.check.to_string()),
+        scheduled_at: timestamp::format(resend.due_at),
+    };
     idempotency
         .respond(StatusCode::ACCEPTED, caller.idempotency_scope(), &[], body_of, async |claim| {
             app.engine.callbacks.resend_callback(&caller.manager(), caller.project(), product, check, claim).await

@@ -7,7 +7,7 @@ use axum::{
 };
 use http::{HeaderValue, header};
 
-use super::{app::App, problem::Problem, routes::Routes, silent::quality};
+use super::{app::App, problem::Problem, routes::Routes, silent::accept_quality};
 use crate::pages::{CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE};
 
 pub fn routes() -> Routes {
@@ -39,8 +39,8 @@ async fn show(State(app): State<App>, request: Request) -> Result<Response, Prob
 }
 
 fn prefers_json(accept: &str) -> bool {
-    let json = quality(accept, "application/json").max(quality(accept, "application/problem+json"));
-    json > quality(accept, "text/html")
+    let json = accept_quality(accept, "application/json").max(accept_quality(accept, "application/problem+json"));
+    json > accept_quality(accept, "text/html")
 }
 
 #[cfg(test)]

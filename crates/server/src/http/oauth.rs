@@ -48,8 +48,8 @@ static BASE64: LazyLock<Simd> = LazyLock::new(|| {
 
 pub fn routes() -> Routes {
     Routes::default()
-        .route("/oauth2/token", post(issue).for_oauth_clients())
-        .route("/oauth2/revoke", post(revoke).for_oauth_clients())
+        .route("/oauth2/token", post(issue).oauth_endpoint())
+        .route("/oauth2/revoke", post(revoke).oauth_endpoint())
         .logged()
         .get("/.well-known/oauth-authorization-server", authorization_server)
         .get("/.well-known/jwks.json", jwks)

@@ -57,7 +57,7 @@ pub struct RoutePolicy {
     pub is_idempotent: bool,
     pub on_disconnect: OnDisconnect,
     /// Whether clients expect the errors of RFC 6749.
-    pub is_for_oauth_clients: bool,
+    pub is_oauth_endpoint: bool,
 }
 
 /// What happens to a handler when its client disconnects or its request times out.
@@ -119,7 +119,7 @@ impl RequestContext {
     /// Applies the policy of a route to the request.
     pub fn enter_route(&self, app: &App, route: MatchedRoute, uri: &Uri, headers: &HeaderMap) {
         let _ = self.route.set(route);
-        if route.policy.is_for_oauth_clients {
+        if route.policy.is_oauth_endpoint {
             let _ = self.audience.set(ProblemAudience::oauth_client(headers));
         }
         if route.policy.is_logged && app.engine.request_log.is_enabled() {

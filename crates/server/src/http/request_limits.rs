@@ -115,7 +115,7 @@ pub fn strip_enrichment_headers(headers: &mut HeaderMap) {
 fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
     headers
         .iter()
-        .filter(|(name, _)| !(policy.is_for_oauth_clients && *name == header::AUTHORIZATION))
+        .filter(|(name, _)| !(policy.is_oauth_endpoint && *name == header::AUTHORIZATION))
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum()
 }

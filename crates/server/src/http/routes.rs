@@ -80,8 +80,8 @@ impl Route {
 
     /// Adds the error fields of RFC 6749 to problems.
     #[must_use]
-    pub fn for_oauth_clients(mut self) -> Self {
-        self.policy.is_for_oauth_clients = true;
+    pub fn oauth_endpoint(mut self) -> Self {
+        self.policy.is_oauth_endpoint = true;
         self
     }
 }

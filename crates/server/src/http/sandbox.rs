@@ -118,8 +118,7 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
         })?,
         faults: body.take("faults", parse_faults)?.unwrap_or_default(),
     };
-    body.finish()?;
-    Ok(sms)
+    body.finish(sms)
 }
 
 fn parse_faults(node: Node, pointer: &str) -> Result<SmsFaults, JsonError> {
@@ -141,6 +140,5 @@ fn parse_faults(node: Node, pointer: &str) -> Result<SmsFaults, JsonError> {
         out_of_order: body.take("out_of_order", as_boolean)?.unwrap_or_default(),
         link_drops: body.take("link_drops", within(SmsFaults::LINK_DROPS))?,
     };
-    body.finish()?;
-    Ok(faults)
+    body.finish(faults)
 }

@@ -463,7 +463,7 @@ impl EventStream {
         if self.last_state.replace(state.name()) == Some(state.name()) {
             return None;
         }
-        self.is_over = state.is_end();
+        self.is_over = state.is_final();
         Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())))
     }
 

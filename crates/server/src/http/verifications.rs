@@ -9,13 +9,12 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     lifecycle::{CheckStatus, ErrorCode, Reference},
-    product::Product,
     reverse_sms::{Platform, sms_link},
     timestamp,
     verification::{Method, SEARCH_FIELDS},
 };
 use ringtrue_engine::{
-    callback::{ScheduledResend, payload::StepBody},
+    callback::payload::StepBody,
     checks::CreateError,
     rate_limit::RateLimitClass,
     verifications::{CreateVerification, StepInstructions, Verification},
@@ -26,6 +25,7 @@ use super::{
     app::App,
     body::{JsonError, Node, Object, as_distinct_list, as_minutes, as_parsed, as_text, require_empty_body},
     caller::{ProjectCaller, scope},
+    checks::resend_callback,
     error_catalog::ProblemCode,
     idempotency::Idempotency,
     parameters::{PathParameters, Query},
@@ -46,7 +46,7 @@ pub fn routes() -> Routes {
         .route(VERIFICATION, get(show).rate_limit(Read))
         .route(VERIFICATION, post(redeem).rate_limit(Create).completes_after_disconnect())
         .route(NEXT, post(give_up_step).rate_limit(Create).completes_after_disconnect())
-        .route(RESEND, post(resend_callback).rate_limit(Create).idempotent())
+        .route(RESEND, post(resend_callback::<scope::Verification>).rate_limit(Create).idempotent())
         .logged()
         .rate_limit_unknown("/v1/verifications/{verification_id}/{*path}", Read)
 }
@@ -176,7 +176,7 @@ async fn create(
         .await
 }
 
-/// Names the period as this call does.
+/// Reports an invalid period under its name in this request, `sim_swap_period`.
 fn create_problem(error: CreateError) -> Problem {
     match error {
         CreateError::Period(error) => Problem::new(ProblemCode::PeriodInvalid, format!("`/sim_swap_period`: {error}")),
@@ -195,8 +195,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
         redirect_url: body.take("redirect_url", as_text)?,
         sim_swap_period: body.take("sim_swap_period", as_minutes)?,
     };
-    body.finish()?;
-    Ok(new)
+    body.finish(new)
 }
 
 /// Methods in the order in which they are used.
@@ -239,7 +238,7 @@ async fn redeem(
     let id = ids.verification()?;
     let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
     let code = body.require("code", as_text)?;
-    body.finish()?;
+    let code = body.finish(code)?;
     let verification = app.engine.verifications.redeem(caller.project().id, id, &code).await?;
     Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
 }
@@ -257,34 +256,4 @@ async fn give_up_step(
     require_empty_body(&app, request).await?;
     let verification = app.engine.verifications.give_up_step(caller.project().id, id).await?;
     Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
-}
-
-#[derive(Serialize)]
-struct ResendBody {
-    verification_id: String,
-    scheduled_at: String,
-}
-
-/// `POST /v1/verifications/{verification_id}/callback-resends`
-async fn resend_callback(
-    State(app): State<App>,
-    caller: ProjectCaller<scope::Verification>,
-    ids: PathParameters,
-    idempotency: Idempotency,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Result<Response, Problem> {
-    Query::parse(query.as_deref(), &[])?;
-    let (id, product) = (ids.verification()?, Product::Verification);
-    app.engine.callbacks.authorize_resend(caller.project(), product, id).await?;
-    require_empty_body(&app, request).await?;
-    let body_of = |resend: &ScheduledResend| ResendBody {
-        verification_id: resend.check.to_string(),
-        scheduled_at: timestamp::format(resend.due_at),
-    };
-    idempotency
-        .respond(StatusCode::ACCEPTED, caller.idempotency_scope(), &[], body_of, async |claim| {
-            app.engine.callbacks.resend_callback(&caller.manager(), caller.project(), product, id, claim).await
-        })
-        .await
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     PageError,
-    document::{Document, str_member},
-    html::{Html, MarkdownWriter, breakable},
+    html::{Html, MarkdownWriter, insert_word_breaks},
+    openapi_document::{OpenApiDocument, str_member},
 };
 
 /// Catalog entry of an error. The texts may contain `` `code` `` and blank lines.
@@ -25,7 +25,7 @@ pub struct ErrorEntry<'a> {
 #[derive(derive_more::Debug)]
 #[debug("ErrorPages({})", document.base_url())]
 pub struct ErrorPages {
-    document: Document,
+    document: OpenApiDocument,
 }
 
 #[derive(Template)]
@@ -62,15 +62,15 @@ struct Index<'a> {
 impl ErrorPages {
     /// `document` is the output of [`super::openapi::document`], which lists the errors of each operation.
     pub fn new(document: &str) -> Result<Self, PageError> {
-        Ok(Self { document: Document::parse(document)? })
+        Ok(Self { document: OpenApiDocument::parse(document)? })
     }
 
     pub fn page(&self, entry: &ErrorEntry<'_>) -> Result<String, PageError> {
         let writer = MarkdownWriter::new(self.document.error_codes());
         let page = Page {
             entry: *entry,
-            explanation: writer.text(entry.explanation),
-            remedy: writer.text(entry.remedy),
+            explanation: writer.render_blocks(entry.explanation),
+            remedy: writer.render_blocks(entry.remedy),
             example: format!("{:#}", self.example(entry)),
             calls: self.calls(entry.code),
         };
@@ -111,15 +111,13 @@ impl ErrorPages {
     fn calls(&self, code: &str) -> Calls<'_> {
         let all: Vec<_> = self.document.operations().into_iter().flat_map(|(_, operations)| operations).collect();
         let count = all.len();
-        let returns_code = |response: &Value| self.document.error_codes_of(response).iter().any(|known| known == code);
         let matching = all.into_iter().filter(|call| {
-            let responses = call.responses(&self.document);
-            responses.iter().any(|(_, response)| returns_code(response))
+            call.responses(&self.document).any(|response| self.document.may_contain_error(response, code))
         });
         let calls: Vec<_> = matching
             .map(|call| Call {
                 anchor: call.anchor(),
-                path: breakable(call.path, '/'),
+                path: insert_word_breaks(call.path, '/'),
                 summary: call.summary(),
                 method: call.method,
             })

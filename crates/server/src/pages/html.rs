@@ -35,7 +35,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// Allows line breaks after each `mark`, for narrow screens.
-pub(super) fn breakable(text: &str, mark: char) -> Html {
+pub(super) fn insert_word_breaks(text: &str, mark: char) -> Html {
     Html(escape(text).replace(mark, &format!("{mark}<wbr>")))
 }
 
@@ -51,7 +51,7 @@ impl<'a> MarkdownWriter<'a> {
     }
 
     /// Renders one or more blocks.
-    pub(super) fn text(&self, source: &str) -> Html {
+    pub(super) fn render_blocks(&self, source: &str) -> Html {
         let mut out = String::new();
         for block in source.trim().split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {
             self.block(block, &mut out);
@@ -60,7 +60,7 @@ impl<'a> MarkdownWriter<'a> {
     }
 
     /// Renders inline text without a paragraph.
-    pub(super) fn line(&self, source: &str) -> Html {
+    pub(super) fn render_inline(&self, source: &str) -> Html {
         let mut out = String::new();
         for (at, piece) in source.split('`').enumerate() {
             let is_code = at % 2 == 1;
@@ -78,11 +78,11 @@ impl<'a> MarkdownWriter<'a> {
         if block.starts_with("- ") {
             out.push_str("<ul>");
             for item in format!("\n{block}").split("\n- ").skip(1) {
-                out.extend(["<li>", &self.line(item).0, "</li>"]);
+                out.extend(["<li>", &self.render_inline(item).0, "</li>"]);
             }
             out.push_str("</ul>");
         } else {
-            out.extend(["<p>", &self.line(block).0, "</p>"]);
+            out.extend(["<p>", &self.render_inline(block).0, "</p>"]);
         }
     }
 }
@@ -95,14 +95,15 @@ mod tests {
     fn description_is_rendered_as_blocks() {
         let source = "One `a<b`\nline.\n\n- first\n- second\n  goes on\n";
         assert_eq!(
-            MarkdownWriter::default().text(source).to_string(),
+            MarkdownWriter::default().render_blocks(source).to_string(),
             "<p>One <code>a&lt;b</code>\nline.</p><ul><li>first</li><li>second\n  goes on</li></ul>"
         );
     }
 
     #[test]
     fn markup_in_a_description_is_escaped() {
-        let html = MarkdownWriter::default().text("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
+        let html =
+            MarkdownWriter::default().render_blocks("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
         assert_eq!(
             html,
             "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;x&quot; &#39;y&#39; \
@@ -114,7 +115,7 @@ mod tests {
     fn known_error_codes_are_links() {
         let writer = MarkdownWriter::new(BTreeSet::from(["not_found"]));
         assert_eq!(
-            writer.line("`not_found` or `other`").to_string(),
+            writer.render_inline("`not_found` or `other`").to_string(),
             "<a href=\"/errors/not_found\"><code>not_found</code></a> or <code>other</code>"
         );
     }

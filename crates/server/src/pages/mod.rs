@@ -5,10 +5,10 @@
 //!
 //! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `http::docs_pages`.
 
-mod document;
 pub mod error_page;
 mod html;
 pub mod openapi;
+mod openapi_document;
 
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::document::{METHODS, array_items, str_member};
+use super::openapi_document::{METHODS, array_items, str_member};
 
 /// Document with the example base URL.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));

@@ -22,7 +22,7 @@ use crate::{
 #[tokio::test]
 async fn database_outage_returns_503_until_recovery() {
     let proxy = DatabaseProxy::start().await;
-    let world = World::with(Database::postgres().await.behind(proxy.port), |_| {}).await;
+    let world = World::with(Database::postgres().await.behind_proxy(proxy.port), |_| {}).await;
     let project = world.project("Before", json!({})).await;
     let token = world.management_token().await;
     let projects = format!("{}/projects", world.acme.path());
@@ -61,7 +61,7 @@ async fn database_outage_returns_503_until_recovery() {
 #[tokio::test]
 async fn create_interrupted_by_an_outage_can_be_repeated() {
     let proxy = DatabaseProxy::start().await;
-    let world = World::with(Database::postgres().await.behind(proxy.port), |_| {}).await;
+    let world = World::with(Database::postgres().await.behind_proxy(proxy.port), |_| {}).await;
     let token = world.management_token().await;
     let path = format!("{}/projects", world.acme.path());
     let create = || Request::post(&path).bearer(&token).json(&json!({"name": "Shop"})).header("Idempotency-Key", "k");
@@ -75,7 +75,7 @@ async fn create_interrupted_by_an_outage_can_be_repeated() {
 #[tokio::test]
 async fn unresponsive_database_does_not_block_requests() {
     let proxy = DatabaseProxy::start().await;
-    let database = Database::postgres().await.behind(proxy.port);
+    let database = Database::postgres().await.behind_proxy(proxy.port);
     let world = World::with(database, |config| config.http.request_timeout = Duration::from_secs(1)).await;
     let token = world.management_token().await;
     let path = format!("{}/projects", world.acme.path());
@@ -95,7 +95,7 @@ async fn unresponsive_database_does_not_block_requests() {
 #[tokio::test]
 async fn sim_swap_interrupted_by_an_outage_can_be_repeated() {
     let proxy = DatabaseProxy::start().await;
-    let world = World::with(Database::postgres().await.behind(proxy.port), |_| {}).await;
+    let world = World::with(Database::postgres().await.behind_proxy(proxy.port), |_| {}).await;
     let operator = ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
     let TestProject { client_id, client_secret, .. } = &backend.project;
@@ -123,7 +123,7 @@ async fn sim_swap_interrupted_by_an_outage_can_be_repeated() {
 #[tokio::test]
 async fn sms_received_during_an_outage_are_redelivered() {
     let proxy = DatabaseProxy::start().await;
-    let world = World::with(Database::postgres().await.behind(proxy.port), |_| {}).await;
+    let world = World::with(Database::postgres().await.behind_proxy(proxy.port), |_| {}).await;
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
     let numbers = [EVEN, "+990123456702", "+990123456704"];

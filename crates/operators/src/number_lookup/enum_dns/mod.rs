@@ -195,7 +195,7 @@ async fn query_udp(server: SocketAddr, query: &EnumQuery) -> io::Result<Option<E
     };
     let socket = UdpSocket::bind((local_address, 0)).await?;
     socket.connect(server).await?;
-    socket.send(query.wire()).await?;
+    socket.send(query.as_bytes()).await?;
     let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
     for _ in 0..MAX_STRAY_DATAGRAMS {
         let length = socket.recv(&mut datagram).await?;
@@ -211,8 +211,8 @@ async fn query_udp(server: SocketAddr, query: &EnumQuery) -> io::Result<Option<E
 async fn query_tcp(server: SocketAddr, query: &EnumQuery) -> Result<EnumAnswer, LookupError> {
     let message = async {
         let mut stream = TcpStream::connect(server).await?;
-        let length = u16::try_from(query.wire().len()).map_err(io::Error::other)?;
-        stream.write_all(&[&length.to_be_bytes(), query.wire()].concat()).await?;
+        let length = u16::try_from(query.as_bytes().len()).map_err(io::Error::other)?;
+        stream.write_all(&[&length.to_be_bytes(), query.as_bytes()].concat()).await?;
         let length = stream.read_u16().await?;
         let mut message = vec![0; length.min(MAX_TCP_MESSAGE_BYTES).into()];
         stream.read_exact(&mut message).await?;
@@ -267,7 +267,7 @@ impl EnumQuery {
         Some(EnumQuery { id, name, wire })
     }
 
-    pub fn wire(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.wire
     }
 

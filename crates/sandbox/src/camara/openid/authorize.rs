@@ -28,7 +28,11 @@ enum AuthorizeOutcome {
     NoRedirect,
 }
 
-pub(in crate::camara) fn authorize(state: &OperatorState, request: &Request, fault: &EndpointFault) -> HttpResponse {
+pub(in crate::camara) fn authorization_endpoint(
+    state: &OperatorState,
+    request: &Request,
+    fault: &EndpointFault,
+) -> HttpResponse {
     let query = request.query();
     let registered = query.get("client_id").and_then(|id| state.client(id)).and_then(|client| {
         let redirect_uri = query.get("redirect_uri").filter(|uri| client.allows_redirect_uri(uri))?;
@@ -80,10 +84,9 @@ fn parse_request_object(
         return Err(invalid("a parameter is repeated"));
     }
     if query.get("request_uri").is_some() {
-        return Err(OAuthError::new(
-            OAuthErrorCode::RequestUriNotSupported,
-            "request_uri is not supported; use request",
-        ));
+        return Err(
+            OAuthErrorCode::RequestUriNotSupported.with_description("request_uri is not supported; use request")
+        );
     }
     query.get("request").map(|object| verify_request_object(state, client, object, query)).transpose()
 }
@@ -96,16 +99,15 @@ fn authorize_device(
 ) -> Result<AuthorizeOutcome, OAuthError> {
     validate_parameters(parameters)?;
     let code_challenge = parse_code_challenge(parameters)?;
-    let scopes = parameters.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
-    let scopes = Scopes::parse(scopes, &client.scopes)?;
+    let scopes = Scopes::parse(parameters.get("scope"), &client.scopes)?;
     let number = resolve_sim(state, parameters)?;
     match number.recognition() {
         Recognition::NoResponse => return Ok(AuthorizeOutcome::NoRedirect),
         Recognition::Failure => {
-            return Err(OAuthError::new(OAuthErrorCode::ServerError, "internal error of the network"));
+            return Err(OAuthErrorCode::ServerError.with_description("internal error of the network"));
         }
         Recognition::Timeout => {
-            return Err(OAuthError::new(OAuthErrorCode::TemporarilyUnavailable, "the network did not respond in time"));
+            return Err(OAuthErrorCode::TemporarilyUnavailable.with_description("the network did not respond in time"));
         }
         Recognition::OtherDevice if scopes.is_only(Scope::ReadDeviceNumber) => return Err(not_recognised()),
         Recognition::Recognised | Recognition::OtherDevice | Recognition::NotApplicable => {}
@@ -129,10 +131,7 @@ fn validate_parameters(parameters: &OAuthParameters) -> Result<(), OAuthError> {
     match parameters.get("response_type") {
         Some("code") => {}
         Some(_) => {
-            return Err(OAuthError::new(
-                OAuthErrorCode::UnsupportedResponseType,
-                "unsupported response_type; use code",
-            ));
+            return Err(OAuthErrorCode::UnsupportedResponseType.with_description("unsupported response_type; use code"));
         }
         None => return Err(invalid("response_type is missing")),
     }
@@ -144,10 +143,10 @@ fn validate_parameters(parameters: &OAuthParameters) -> Result<(), OAuthError> {
         Some(several) if several.split(' ').any(|one| one == "none") => {
             Err(invalid("prompt=none cannot be combined with other values"))
         }
-        Some(_) => Err(OAuthError::new(
-            OAuthErrorCode::InteractionRequired,
-            "user interaction is not supported; use prompt=none",
-        )),
+        Some(_) => {
+            Err(OAuthErrorCode::InteractionRequired
+                .with_description("user interaction is not supported; use prompt=none"))
+        }
     }
 }
 
@@ -175,11 +174,11 @@ fn resolve_sim(state: &OperatorState, parameters: &OAuthParameters) -> Result<Ph
 }
 
 fn not_recognised() -> OAuthError {
-    OAuthError::new(OAuthErrorCode::LoginRequired, "the network did not recognise the device")
+    OAuthErrorCode::LoginRequired.with_description("the network did not recognise the device")
 }
 
 fn invalid(description: &'static str) -> OAuthError {
-    OAuthError::new(OAuthErrorCode::InvalidRequest, description)
+    OAuthErrorCode::InvalidRequest.with_description(description)
 }
 
 /// Parameters that the query must repeat with the same values.
@@ -192,7 +191,7 @@ fn verify_request_object(
     object: &str,
     query: &OAuthParameters,
 ) -> Result<OAuthParameters, OAuthError> {
-    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequestObject, description);
+    let invalid = |description| OAuthErrorCode::InvalidRequestObject.with_description(description);
     let token = Jws::parse(object).ok_or(invalid("the request object is not a JWS"))?;
     let audiences = [state.url(Endpoint::Authorize), state.issuer.clone()];
     let claims = verify_assertion(state, client, token, &audiences).map_err(invalid)?;

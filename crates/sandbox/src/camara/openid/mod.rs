@@ -12,8 +12,8 @@ use url::form_urlencoded;
 
 use self::token::GrantType;
 pub(super) use self::{
-    authorize::authorize,
-    token::{backchannel_authorize, token},
+    authorize::authorization_endpoint,
+    token::{backchannel_endpoint, token_endpoint},
 };
 use super::{
     Endpoint, EndpointFault, OAuthClient, OperatorState,
@@ -26,7 +26,7 @@ use super::{
 const MAX_ASSERTION_LIFETIME: i64 = 300;
 
 /// `GET /.well-known/openid-configuration`
-pub(super) fn discovery(state: &OperatorState, fault: &EndpointFault) -> Value {
+pub(super) fn discovery_document(state: &OperatorState, fault: &EndpointFault) -> Value {
     let scopes = ["openid"].into_iter().chain(Scope::VARIANTS.iter().map(|scope| scope.as_str()));
     let methods = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
     json!({
@@ -66,7 +66,7 @@ pub(super) fn simulated_error_response(status: StatusCode) -> HttpResponse {
         status if status.is_client_error() => OAuthErrorCode::InvalidRequest,
         _ => OAuthErrorCode::ServerError,
     };
-    OAuthError::new(code, "simulated failure").into_response_with(status)
+    code.with_description("simulated failure").into_response_with(status)
 }
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -83,14 +83,11 @@ fn authenticate<'a>(
         (None, Some(secret), None) => authenticate_secret(state, form.get("client_id"), secret),
         (None, None, Some(assertion)) => authenticate_assertion(state, form, assertion, endpoint),
         (None, None, None) => Err("client authentication is missing"),
-        _ => return Err(OAuthError::new(OAuthErrorCode::InvalidRequest, "more than one client authentication method")),
+        _ => return Err(OAuthErrorCode::InvalidRequest.with_description("more than one client authentication method")),
     };
-    let client = client.map_err(|description| OAuthError::new(OAuthErrorCode::InvalidClient, description))?;
+    let client = client.map_err(|description| OAuthErrorCode::InvalidClient.with_description(description))?;
     if form.get("client_id").is_some_and(|id| id != client.id) {
-        return Err(OAuthError::new(
-            OAuthErrorCode::InvalidClient,
-            "client_id does not match the authenticated client",
-        ));
+        return Err(OAuthErrorCode::InvalidClient.with_description("client_id does not match the authenticated client"));
     }
     Ok(client)
 }

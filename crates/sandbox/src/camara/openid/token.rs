@@ -31,20 +31,24 @@ struct TokenResponse<'a> {
 }
 
 /// `POST /token`
-pub(in crate::camara) fn token(state: &OperatorState, request: &Request, fault: &EndpointFault) -> HttpResponse {
+pub(in crate::camara) fn token_endpoint(
+    state: &OperatorState,
+    request: &Request,
+    fault: &EndpointFault,
+) -> HttpResponse {
     handle_request(state, request)
         .and_then(|issued| token_response(state, &issued, fault))
         .unwrap_or_else(OAuthError::into_response)
 }
 
 fn handle_request(state: &OperatorState, request: &Request) -> Result<IssuedToken, OAuthError> {
-    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequest, description);
+    let invalid = |description| OAuthErrorCode::InvalidRequest.with_description(description);
     let form = request.form().filter(|form| !form.has_repeated());
     let form = form.ok_or(invalid("the body must be a form without repeated parameters"))?;
     let requested = form.get("grant_type").ok_or(invalid("grant_type is missing"))?;
     let grant_type: GrantType = requested
         .parse()
-        .map_err(|_| OAuthError::new(OAuthErrorCode::UnsupportedGrantType, "unsupported grant_type"))?;
+        .map_err(|_| OAuthErrorCode::UnsupportedGrantType.with_description("unsupported grant_type"))?;
     grant_type.issue(state, request, &form)
 }
 
@@ -105,8 +109,8 @@ impl GrantType {
 
 /// Redeems a code. A second use revokes the issued token (RFC 6749, 4.1.2).
 fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<IssuedToken, OAuthError> {
-    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidGrant, description);
-    let code = form.get("code").ok_or(OAuthError::new(OAuthErrorCode::InvalidRequest, "code is missing"))?;
+    let invalid = |description| OAuthErrorCode::InvalidGrant.with_description(description);
+    let code = form.get("code").ok_or(OAuthErrorCode::InvalidRequest.with_description("code is missing"))?;
     let now = state.now();
     let authorization: Authorization =
         state.sealer.open(SealedKind::Code, code).ok_or_else(|| invalid("unknown code"))?;
@@ -140,21 +144,20 @@ fn matches_code_challenge(authorization: &Authorization, verifier: Option<&str>)
 }
 
 fn client_credentials_grant(client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
-    let scopes = form.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
-    let scopes = Scopes::parse(scopes, &client.scopes)?;
+    let scopes = Scopes::parse(form.get("scope"), &client.scopes)?;
     if scopes.includes_openid() {
-        return Err(OAuthError::new(OAuthErrorCode::InvalidScope, "openid is not available without a user"));
+        return Err(OAuthErrorCode::InvalidScope.with_description("openid is not available without a user"));
     }
     Ok(Grant { client_id: client.id.clone(), scopes, subject: None })
 }
 
 /// The signature of the assertion authenticates the client.
 fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParameters) -> Result<Grant, OAuthError> {
-    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidGrant, description);
+    let invalid = |description| OAuthErrorCode::InvalidGrant.with_description(description);
     if form.get("scope").is_some() {
-        return Err(OAuthError::new(OAuthErrorCode::InvalidRequest, "scope must be a claim of the assertion"));
+        return Err(OAuthErrorCode::InvalidRequest.with_description("scope must be a claim of the assertion"));
     }
-    let token = form.get("assertion").ok_or(OAuthError::new(OAuthErrorCode::InvalidRequest, "assertion is missing"))?;
+    let token = form.get("assertion").ok_or(OAuthErrorCode::InvalidRequest.with_description("assertion is missing"))?;
     let token = Jws::parse(token).ok_or(invalid("assertion is not a JWS"))?;
     let client = token.claimed_issuer().and_then(|id| state.client(id)).ok_or(invalid("iss is not a known client"))?;
     if has_credentials(request, form) && authenticate(state, request, form, Endpoint::Token)?.id != client.id {
@@ -165,9 +168,7 @@ fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParame
     if !claims.contains_key("iat") {
         return Err(invalid("iat is missing"));
     }
-    let scopes =
-        claim_str(&claims, "scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
-    let scopes = Scopes::parse(scopes, &client.scopes)?;
+    let scopes = Scopes::parse(claim_str(&claims, "scope"), &client.scopes)?;
     let subject = claim_str(&claims, "sub").ok_or(invalid("sub is missing"))?;
     let subject = resolve_subject(subject).map_err(|unknown| invalid(unknown.description))?;
     consume_jti(state, client, &claims).map_err(invalid)?;
@@ -239,20 +240,19 @@ const EXPIRED_RETENTION: i64 = 600;
 const SLOW_DOWN_INCREMENT: i64 = 5;
 
 /// `POST /bc-authorize`: CIBA in poll mode. The first poll is pending, the second succeeds.
-pub(in crate::camara) fn backchannel_authorize(state: &OperatorState, request: &Request) -> HttpResponse {
+pub(in crate::camara) fn backchannel_endpoint(state: &OperatorState, request: &Request) -> HttpResponse {
     start_backchannel_request(state, request).unwrap_or_else(OAuthError::into_response)
 }
 
 fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result<HttpResponse, OAuthError> {
-    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequest, description);
+    let invalid = |description| OAuthErrorCode::InvalidRequest.with_description(description);
     let form = request.form().filter(|form| !form.has_repeated());
     let form = form.ok_or(invalid("the body must be a form without repeated parameters"))?;
     let client = authenticate(state, request, &form, Endpoint::BackchannelAuthorize)?;
     if ["request", "login_hint_token", "id_token_hint"].iter().any(|name| form.get(name).is_some()) {
         return Err(invalid("unsupported parameter; use login_hint without a request object"));
     }
-    let scopes = form.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
-    let scopes = Scopes::parse(scopes, &client.scopes)?;
+    let scopes = Scopes::parse(form.get("scope"), &client.scopes)?;
     let subject = resolve_subject(form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
 
     let now = state.now();
@@ -271,24 +271,24 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
 
 /// Handles a poll of the token endpoint.
 fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
-    let missing = OAuthError::new(OAuthErrorCode::InvalidRequest, "auth_req_id is missing");
+    let missing = OAuthErrorCode::InvalidRequest.with_description("auth_req_id is missing");
     let id = form.get("auth_req_id").ok_or(missing)?;
     let now = state.now();
     let mut store = state.store();
     let request = store.backchannel_requests.get_mut(now, id).filter(|request| request.grant.client_id == client.id);
-    let request = request.ok_or(OAuthError::new(OAuthErrorCode::InvalidGrant, "unknown auth_req_id"))?;
+    let request = request.ok_or(OAuthErrorCode::InvalidGrant.with_description("unknown auth_req_id"))?;
     if request.expires_at <= now {
-        return Err(OAuthError::new(OAuthErrorCode::ExpiredToken, "the auth_req_id has expired"));
+        return Err(OAuthErrorCode::ExpiredToken.with_description("the auth_req_id has expired"));
     }
     match request.next_poll_at {
         None => {
             request.next_poll_at = Some(now + request.interval);
-            Err(OAuthError::new(OAuthErrorCode::AuthorizationPending, "the request is pending"))
+            Err(OAuthErrorCode::AuthorizationPending.with_description("the request is pending"))
         }
         Some(next_poll_at) if now < next_poll_at => {
             request.interval += SLOW_DOWN_INCREMENT;
             request.next_poll_at = Some(now + request.interval);
-            Err(OAuthError::new(OAuthErrorCode::SlowDown, "polling too fast"))
+            Err(OAuthErrorCode::SlowDown.with_description("polling too fast"))
         }
         Some(_) => {
             let grant = request.grant.clone();
@@ -312,6 +312,6 @@ fn resolve_subject(hint: &str) -> Result<Subject, OAuthError> {
         None => (parse_phone_hint(hint), AuthenticationMethod::Named),
     };
     let number = number.filter(|number| number.sim_history() != SimHistory::UnknownNumber);
-    let number = number.ok_or(OAuthError::new(OAuthErrorCode::UnknownUserId, "no user matches the hint"))?;
+    let number = number.ok_or(OAuthErrorCode::UnknownUserId.with_description("no user matches the hint"))?;
     Ok(Subject { number, authentication })
 }

@@ -72,7 +72,7 @@ impl DataDir {
         self.path.join(READY_FILE)
     }
 
-    pub(super) fn database(&self) -> PathBuf {
+    pub(super) fn database_path(&self) -> PathBuf {
         self.path.join(DATABASE_FILE)
     }
 
@@ -80,7 +80,7 @@ impl DataDir {
     pub(super) fn master_key(&self, entropy: &dyn Entropy) -> Result<MasterKey, CliError> {
         let path = self.path.join(MASTER_KEY_FILE);
         let is_missing = !exists(&path)?;
-        if is_missing && exists(&self.database())? {
+        if is_missing && exists(&self.database_path())? {
             return Err(CliError::with_hint(
                 format!("{} is missing, but the database requires it", path.display()),
                 format!("Restore it, or start over: rm -r {}", self.path.display()),

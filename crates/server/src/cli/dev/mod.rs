@@ -52,7 +52,8 @@ pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> R
         ));
     }
     let data_dir = DataDir::open(&arguments.data)?;
-    let read_config = || config::load_for_development(&data_dir.database(), arguments.listen, &context.environment);
+    let read_config =
+        || config::load_for_development(&data_dir.database_path(), arguments.listen, &context.environment);
     let config = read_config()?;
     let telemetry = telemetry::start(&config.log, &config.telemetry)?;
     let result = serve_until_stopped(&data_dir, config, read_config).await;
@@ -104,7 +105,7 @@ pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArgum
     let data_dir = DataDir::open(temporary.path())?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     // Ignores the environment.
-    let config = config::load_for_development(&data_dir.database(), any_port, &Environment::default())?;
+    let config = config::load_for_development(&data_dir.database_path(), any_port, &Environment::default())?;
     let clock = Arc::new(AdjustableClock::default());
     let shutdown = CancellationToken::new();
     let StartedServer { running, file, .. } = start(&data_dir, config, clock.clone(), shutdown.clone()).await?;

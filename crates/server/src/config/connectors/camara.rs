@@ -76,10 +76,10 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     config.scopes = scopes;
     config.sim_swap = sim_swap;
     config.breaker = read_breaker(section)?;
-    section.set("number_verification_path", base_path(), &mut config.number_verification_path)?;
-    section.set("login_hint", keyword(LOGIN_HINTS), &mut config.login_hint)?;
-    section.set("hashed_number", boolean(), &mut config.sends_hashed_number)?;
-    section.set("pkce", boolean(), &mut config.pkce)?;
+    section.update("number_verification_path", base_path(), &mut config.number_verification_path)?;
+    section.update("login_hint", keyword(LOGIN_HINTS), &mut config.login_hint)?;
+    section.update("hashed_number", boolean(), &mut config.sends_hashed_number)?;
+    section.update("pkce", boolean(), &mut config.pkce)?;
     let (has_own_redirect_uri, client) = (redirect_uri.is_some(), read_client(section)?);
     Ok(Connector::Camara(Box::new(CamaraSection { config, has_own_redirect_uri, client })))
 }
@@ -128,11 +128,11 @@ fn read_request_object(section: &Section<'_>, key: Option<SigningKey>) -> Result
 
 fn read_scopes(section: &Section<'_>) -> Result<Scopes, ConfigError> {
     let mut scopes = Scopes::default();
-    section.set("openid_scope", boolean(), &mut scopes.openid)?;
-    section.set("purpose", optional(token()), &mut scopes.purpose)?;
-    section.set("scope_style", keyword(SCOPE_STYLES), &mut scopes.style)?;
-    section.set("verify_scope", optional(token()), &mut scopes.verify)?;
-    section.set("device_phone_number_scope", optional(token()), &mut scopes.device_phone_number)?;
+    section.update("openid_scope", boolean(), &mut scopes.openid)?;
+    section.update("purpose", optional(token()), &mut scopes.purpose)?;
+    section.update("scope_style", keyword(SCOPE_STYLES), &mut scopes.style)?;
+    section.update("verify_scope", optional(token()), &mut scopes.verify)?;
+    section.update("device_phone_number_scope", optional(token()), &mut scopes.device_phone_number)?;
     Ok(scopes)
 }
 
@@ -152,7 +152,7 @@ fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Opti
         Flow::Off => {
             let set = SIM_SWAP_MEMBERS[1..].iter().find(|member| section.has(member));
             let allowed = format!("nothing, because `{}` is \"off\"", section.key("sim_swap"));
-            return set.map_or(Ok(None), |member| Err(section.invalid(member, section.shown(member), allowed)));
+            return set.map_or(Ok(None), |member| Err(section.invalid(member, section.render_value(member), allowed)));
         }
         Flow::ClientCredentials => SimSwapFlow::ClientCredentials,
         Flow::Ciba => SimSwapFlow::Ciba,
@@ -165,17 +165,17 @@ fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Opti
         }
     };
     let mut config = SimSwapConfig::new(flow);
-    section.set("sim_swap_path", base_path(), &mut config.path)?;
-    section.set(OPERATIONS, list(keyword(SIM_SWAP_OPERATIONS)), &mut config.operations)?;
-    section.set("sim_swap_retrieve_date_scope", token(), &mut config.retrieve_date_scope)?;
-    section.set("sim_swap_check_scope", token(), &mut config.check_scope)?;
+    section.update("sim_swap_path", base_path(), &mut config.path)?;
+    section.update(OPERATIONS, list(keyword(SIM_SWAP_OPERATIONS)), &mut config.operations)?;
+    section.update("sim_swap_retrieve_date_scope", token(), &mut config.retrieve_date_scope)?;
+    section.update("sim_swap_check_scope", token(), &mut config.check_scope)?;
     let days = section.get_opt("sim_swap_assumed_days", integer(1..=3_650))?;
     config.assumed_window = days.map(|days: i64| SignedDuration::from_hours(24 * days));
     let operations = &config.operations;
     let is_repeated = |(position, operation)| operations[..position].contains(operation);
     if operations.is_empty() || operations.iter().enumerate().any(is_repeated) {
         let allowed = "\"retrieve_date\", \"check\" or both, each only once";
-        return Err(section.invalid(OPERATIONS, section.shown(OPERATIONS), allowed));
+        return Err(section.invalid(OPERATIONS, section.render_value(OPERATIONS), allowed));
     }
     Ok(Some(config))
 }

@@ -10,7 +10,7 @@ use super::{
     super::{
         ConfigError, HeaderEnrichmentSection,
         document::{SecretFormat, Section},
-        format::{Format, country, ip_networks, keyword, list, network_id, parsed, string, text, variant},
+        format::{Format, country, from_str, ip_networks, keyword, list, network_id, string, text, variant},
         listeners::Listeners,
     },
     Connector, require_listener,
@@ -59,7 +59,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
     let egress = section.get("egress", ip_networks())?;
     if egress.is_empty() || egress.iter().any(|range| range.prefix_len() == 0) {
         let allowed = "the IP networks of the operator's devices or gateways";
-        return Err(section.invalid("egress", section.shown("egress"), allowed));
+        return Err(section.invalid("egress", section.render_value("egress"), allowed));
     }
     let placeholder = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
     let word = string("1 to 100 characters", |text| (1..=100).contains(&text.len()));
@@ -103,7 +103,7 @@ fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
 }
 
 fn read_format(section: &Section<'_>) -> Result<ValueFormat, ConfigError> {
-    let pattern = parsed("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"");
+    let pattern = from_str("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"");
     match (section.get_opt("country", country())?, section.get_opt("pattern", pattern)?) {
         (None, None) => Ok(ValueFormat::E164Digits),
         (Some(country), None) => Ok(ValueFormat::National(country)),

@@ -122,7 +122,7 @@ fn connector_name() -> Format<String> {
 fn require_listener<T: Clone>(section: &Section<'_>, key: &str, listener: Option<&T>) -> Result<T, ConfigError> {
     listener.cloned().ok_or_else(|| {
         let allowed =
-            format!("an IP address and a port, because `{}` is {}", section.key("kind"), section.shown("kind"));
+            format!("an IP address and a port, because `{}` is {}", section.key("kind"), section.render_value("kind"));
         section.document.invalid(key, "\"off\"", allowed)
     })
 }

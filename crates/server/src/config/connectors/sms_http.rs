@@ -14,7 +14,7 @@ use super::{
         ConfigError,
         document::{SecretFormat, Section},
         format::{
-            Format, HOUR, SECOND, country, duration, ip_networks, keyword, list, parsed, plain_url, string, text,
+            Format, HOUR, SECOND, country, duration, from_str, ip_networks, keyword, list, plain_url, string, text,
             value, variant,
         },
         listeners::Listeners,
@@ -168,7 +168,7 @@ fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, C
 }
 
 fn read_generic_signature(section: &Section<'_>, secret: Secret) -> Result<GenericSignature, ConfigError> {
-    let header_name = || parsed::<HeaderName>("a header name, such as \"x-signature\"");
+    let header_name = || from_str::<HeaderName>("a header name, such as \"x-signature\"");
     let encodings = keyword(&[("hex", TagEncoding::Hex), ("base64", TagEncoding::Base64)]);
     Ok(GenericSignature {
         secret,

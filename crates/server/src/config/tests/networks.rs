@@ -113,12 +113,7 @@ fn ip_routing_settings_are_read() {
 fn names(order: &str) -> Vec<String> {
     let file = format!("number_lookup.order = {order}\n{SOURCES}");
     let config = load_valid(&file, [("TWILIO_SECRET", "hunter2")]);
-    let name = |source: &NumberSourceSection| match source {
-        NumberSourceSection::Enum(config) => config.name.to_string(),
-        NumberSourceSection::Hlr(config, _) => config.name.to_string(),
-        NumberSourceSection::TelcoFinder(config, _) => config.name.to_string(),
-    };
-    config.number_lookup.sources.iter().map(name).collect()
+    config.number_lookup.sources.iter().map(|source| source.name().to_owned()).collect()
 }
 
 #[test]

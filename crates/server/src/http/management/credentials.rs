@@ -141,6 +141,5 @@ fn parse_new_credential(document: &[u8]) -> Result<NewCredential, JsonError> {
         if scopes.is_empty() { Err(JsonError::new(pointer, "at least one scope is required")) } else { Ok(scopes) }
     })?;
     let expires_at = body.take("expires_at", as_timestamp)?;
-    body.finish()?;
-    Ok(NewCredential { scopes, expires_at, label: None })
+    body.finish(NewCredential { scopes, expires_at, label: None })
 }

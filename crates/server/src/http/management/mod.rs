@@ -107,8 +107,7 @@ async fn patch_workspace(
     let if_match = IfMatch::from_headers(request.headers());
     let mut body = Object::parse(&read_json(&app, request).await?)?;
     let name: Option<Name> = body.replace("name", as_parsed)?;
-    body.finish()?;
-    let name = match name {
+    let name = match body.finish(name)? {
         Some(name) => name,
         None => app.engine.management.workspace(&manager, id).await?.name,
     };

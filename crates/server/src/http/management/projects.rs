@@ -23,7 +23,7 @@ use super::credentials::NewCredentialBody;
 use crate::http::{
     app::App,
     body::{
-        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_distinct_list, as_integer, as_object,
+        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_converted, as_distinct_list, as_object,
         as_parsed, as_text, read_json, read_json_with_limit,
     },
     caller::{Caller, scope::Management},
@@ -282,8 +282,7 @@ fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
         configuration: body.take("configuration", parse_configuration)?.unwrap_or_default(),
         products: body.take("products", parse_products)?.unwrap_or_else(|| Product::ALL.to_vec()),
     };
-    body.finish()?;
-    Ok(new)
+    body.finish(new)
 }
 
 fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
@@ -295,8 +294,7 @@ fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
         products: body.replace("products", parse_products)?,
         configuration: body.patch("configuration", parse_configuration)?,
     };
-    body.finish()?;
-    Ok(patch)
+    body.finish(patch)
 }
 
 fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> {
@@ -313,23 +311,18 @@ fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, 
         discovery: members.patch("discovery", parse_silent)?,
         verification: members.patch("verification", parse_verification)?,
     };
-    members.finish()?;
-    Ok(patch)
+    members.finish(patch)
 }
 
 fn parse_reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, JsonError> {
     let mut members = as_object(node, pointer)?;
-    let ttl = |node, pointer: &str| {
-        Ttl::try_from(as_integer(node, pointer)?).map_err(|error| JsonError::new(pointer, error.to_string()))
-    };
     let patch = ReverseSmsPatch {
         callback_url: members.patch("callback_url", as_text)?,
-        ttl: members.patch("ttl", ttl)?,
+        ttl: members.patch("ttl", as_converted)?,
         prefix: members.patch("prefix", as_parsed)?,
         auto_reply: members.patch("auto_reply", as_boolean)?,
     };
-    members.finish()?;
-    Ok(patch)
+    members.finish(patch)
 }
 
 fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
@@ -338,26 +331,20 @@ fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
         callback_url: members.patch("callback_url", as_text)?,
         redirect_url: members.patch("redirect_url", as_text)?,
     };
-    members.finish()?;
-    Ok(patch)
+    members.finish(patch)
 }
 
 fn parse_verification(node: Node, pointer: &str) -> Result<VerificationPatch, JsonError> {
     let mut members = as_object(node, pointer)?;
-    let ttl = |node, pointer: &str| {
-        VerificationTtl::try_from(as_integer(node, pointer)?)
-            .map_err(|error| JsonError::new(pointer, error.to_string()))
-    };
     let patch = VerificationPatch {
         methods: members.patch("methods", parse_methods)?,
         fall_back_on_mismatch: members.patch("fall_back_on_mismatch", as_boolean)?,
         callback_url: members.patch("callback_url", as_text)?,
         redirect_url: members.patch("redirect_url", as_text)?,
-        ttl: members.patch("ttl", ttl)?,
+        ttl: members.patch("ttl", as_converted)?,
         brand: members.patch("brand", parse_brand)?,
     };
-    members.finish()?;
-    Ok(patch)
+    members.finish(patch)
 }
 
 fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {
@@ -367,8 +354,7 @@ fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {
         logo_url: members.patch("logo_url", as_parsed)?,
         colour: members.patch("colour", as_parsed)?,
     };
-    members.finish()?;
-    Ok(patch)
+    members.finish(patch)
 }
 
 #[derive(Serialize)]
@@ -427,8 +413,7 @@ fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
         }
         as_distinct_list(node, pointer, parse_network)
     })?;
-    body.finish()?;
-    Ok(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
+    body.finish(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
 }
 
 /// Exceeds the number of mobile networks worldwide.
@@ -457,8 +442,7 @@ fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> 
             Err(JsonError::new(pointer, problem))
         }
     })?;
-    members.finish()?;
-    Ok(UniqueNetwork(AllowedNetwork { network, products }))
+    members.finish(UniqueNetwork(AllowedNetwork { network, products }))
 }
 
 #[cfg(test)]

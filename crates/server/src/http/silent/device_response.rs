@@ -183,12 +183,12 @@ fn problem_page(problem: Problem, page: &DevicePage<'_>) -> Response {
 
 /// Whether browsers send this `Accept` for navigation: it names XHTML and ranks HTML above `*/*`.
 fn is_browser_accept(accept: &str) -> bool {
-    let html = quality(accept, "text/html");
-    quality(accept, "application/xhtml+xml") > 0.0 && html > 0.0 && html > quality(accept, "*/*")
+    let html = accept_quality(accept, "text/html");
+    accept_quality(accept, "application/xhtml+xml") > 0.0 && html > 0.0 && html > accept_quality(accept, "*/*")
 }
 
 /// Quality of a media range; 0 if it is not listed.
-pub fn quality(accept: &str, media_range: &str) -> f32 {
+pub fn accept_quality(accept: &str, media_range: &str) -> f32 {
     let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
         parts.next().filter(|name| name.eq_ignore_ascii_case(media_range))?;

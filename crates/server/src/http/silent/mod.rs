@@ -43,7 +43,7 @@ use super::{
     routes::{Routes, get, post},
     verification_page,
 };
-pub(super) use device_response::quality;
+pub(super) use device_response::accept_quality;
 pub use device_response::redirect;
 use device_response::{RedirectStep, ResponseFormat, head_response};
 
@@ -75,7 +75,7 @@ pub fn routes() -> Routes {
         ]))
 }
 
-/// Served on a separate listener.
+/// Routes of the header enrichment listener.
 pub fn enrichment_routes() -> Routes {
     Routes::default().route("/he/{connector}/{state}", get(header_enrichment_callback).completes_after_disconnect())
 }
@@ -145,8 +145,7 @@ fn parse_create_body(product: Product, document: &[u8]) -> Result<CreateSilent, 
         callback_url: body.take("callback_url", as_text)?,
         redirect_url: body.take("redirect_url", as_text)?,
     };
-    body.finish()?;
-    Ok(new)
+    body.finish(new)
 }
 
 /// `POST …-checks/{check_id}`
@@ -159,7 +158,7 @@ async fn redeem<S: SilentProduct>(
     let check = ids.check()?;
     let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
     let code = body.require("code", as_text)?;
-    body.finish()?;
+    let code = body.finish(code)?;
     let redeemed = app.engine.silent.redeem(caller.project().id, S::PRODUCT, check, &code).await?;
     Ok(json_response(StatusCode::OK, &render_check(&app.engine, &redeemed)))
 }

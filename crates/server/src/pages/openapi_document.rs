@@ -1,0 +1,133 @@
+//! Parses the OpenAPI document: resolves references, finds error codes and orders operations.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+pub(super) const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+#[derive(Debug)]
+pub(super) struct OpenApiDocument {
+    root: Value,
+}
+
+#[derive(Debug)]
+pub(super) struct Operation<'d> {
+    /// Upper case.
+    pub(super) method: String,
+    pub(super) path: &'d str,
+    node: &'d Value,
+}
+
+impl OpenApiDocument {
+    pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self { root: serde_json::from_str(text)? })
+    }
+
+    pub(super) fn at(&self, pointer: &str) -> &Value {
+        self.root.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    pub(super) fn base_url(&self) -> &str {
+        str_member(self.at("/servers/0"), "url")
+    }
+
+    /// Follows references.
+    pub(super) fn resolve<'d>(&'d self, mut node: &'d Value) -> &'d Value {
+        while let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+            node = self.at(reference.trim_start_matches('#'));
+        }
+        node
+    }
+
+    /// Operations by tag, in the order of the tag's `x-operations`.
+    pub(super) fn operations(&self) -> Vec<(&Value, Vec<Operation<'_>>)> {
+        let tags = array_items(&self.root, "tags");
+        tags.map(|tag| {
+            let mut operations: Vec<_> = self
+                .all_operations()
+                .into_iter()
+                .filter(|operation| operation.tag() == str_member(tag, "name"))
+                .collect();
+            let listed = |id: &str| array_items(tag, "x-operations").position(|name| name == id);
+            operations.sort_by_key(|operation| listed(operation.id()).unwrap_or(usize::MAX));
+            (tag, operations)
+        })
+        .collect()
+    }
+
+    fn all_operations(&self) -> Vec<Operation<'_>> {
+        let paths = self.at("/paths").as_object().into_iter().flatten();
+        let at_path = |(path, item)| {
+            METHODS.iter().filter_map(move |method| {
+                let node = Value::get(item, method)?;
+                Some(Operation { method: method.to_uppercase(), path, node })
+            })
+        };
+        paths.map(|(path, item)| (path.as_str(), item)).flat_map(at_path).collect()
+    }
+
+    pub(super) fn error_codes(&self) -> BTreeSet<&str> {
+        let codes = self.at("/components/schemas/Problem/properties/error_code");
+        known_values(codes).filter_map(Value::as_str).collect()
+    }
+
+    /// Whether the body of a response may have this error code.
+    pub(super) fn may_contain_error(&self, response: &Value, error_code: &str) -> bool {
+        let media_types = response.get("content").and_then(Value::as_object).into_iter().flat_map(Map::values);
+        let mut schemas = media_types.filter_map(|media| self.error_code_schema(media.get("schema")?));
+        schemas.any(|schema| known_values(schema).any(|known| known == error_code))
+    }
+
+    /// Schema of `error_code`: the schema's own, or that of a schema that it includes.
+    fn error_code_schema<'d>(&'d self, schema: &'d Value) -> Option<&'d Value> {
+        if let Some(own) = schema.pointer("/properties/error_code") {
+            return Some(self.resolve(own));
+        }
+        let referenced = schema.get("$ref").map(|_| self.resolve(schema));
+        referenced.into_iter().chain(array_items(schema, "allOf")).find_map(|part| self.error_code_schema(part))
+    }
+}
+
+impl<'d> Operation<'d> {
+    pub(super) fn id(&self) -> &'d str {
+        str_member(self.node, "operationId")
+    }
+
+    pub(super) fn tag(&self) -> &'d str {
+        self.node.pointer("/tags/0").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Anchor of the operation in the API reference: see `assets/reference.js`.
+    pub(super) fn anchor(&self) -> String {
+        format!("tag/{}/{}", self.tag().to_lowercase().replace(' ', "-"), self.id())
+    }
+
+    pub(super) fn summary(&self) -> &'d str {
+        str_member(self.node, "summary")
+    }
+
+    /// Responses, with references resolved.
+    pub(super) fn responses(&self, document: &'d OpenApiDocument) -> impl Iterator<Item = &'d Value> {
+        let all = self.node.get("responses").and_then(Value::as_object).into_iter().flat_map(Map::values);
+        all.map(|response| document.resolve(response))
+    }
+}
+
+/// Returns a string member, or an empty string.
+pub(super) fn str_member<'v>(node: &'v Value, name: &str) -> &'v str {
+    node.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the items of an array member, or none.
+pub(super) fn array_items<'v>(node: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    node.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Lists the known values of an extensible enum.
+pub(super) const EXTENSIBLE_ENUM: &str = "x-extensible-enum";
+
+/// Values of a closed or extensible enum.
+pub(super) fn known_values(schema: &Value) -> impl Iterator<Item = &Value> {
+    array_items(schema, "enum").chain(array_items(schema, EXTENSIBLE_ENUM))
+}
