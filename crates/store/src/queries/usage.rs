@@ -14,7 +14,7 @@ use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping,
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, RowReader, Value, values},
     row_mapping,
 };
@@ -130,27 +130,19 @@ pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Res
 impl<D: Database> UsageStore for SqlStore<D> {
     async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError> {
         let counts = counts.to_vec();
-        self.database
-            .transact(move |tx| Box::pin(async move { apply_changes(tx, &counts).await.map(TransactionEnd::Commit) }))
-            .await
+        self.transact(work!(|tx| apply_changes(tx, &counts).await.map(TransactionEnd::Commit))).await
     }
 
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {
         let (from, to) = (first_full_hour(filter.from), first_full_hour(filter.to));
         let mut usage = self
             .database
-            .read_list(move |tx| {
-                Box::pin(async move {
-                    let sql = usage_sql(filter.grouping, filter.project.is_some());
-                    let mut values = values![workspace, from, to].to_vec();
-                    values.extend(filter.project.map(Into::into));
-                    tx.query(sql.into(), &values)
-                        .await?
-                        .into_iter()
-                        .map(usage_row_from_row)
-                        .collect::<Result<Vec<_>, _>>()
-                })
-            })
+            .read_list(work!(|tx| {
+                let sql = usage_sql(filter.grouping, filter.project.is_some());
+                let mut values = values![workspace, from, to].to_vec();
+                values.extend(filter.project.map(Into::into));
+                tx.query(sql.into(), &values).await?.into_iter().map(usage_row_from_row).collect::<Result<Vec<_>, _>>()
+            }))
             .await?;
         usage.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         Ok(usage)

@@ -24,7 +24,7 @@ use crate::{
         check_columns, has_redirect_session, progress_from_row, progress_to_json, verification_columns,
         verification_from_row,
     },
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
     row::{Row, Value, values},
 };
@@ -94,11 +94,11 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         if is_misplaced {
             return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
         }
-        self.database.transact(move |tx| Box::pin(async move { move_on::<D>(tx, advance).await })).await
+        self.transact(work!(|tx| move_on::<D>(tx, advance).await)).await
     }
 
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError> {
-        self.database.transact(move |tx| Box::pin(async move { open_redirect_session::<D>(tx, &session).await })).await
+        self.transact(work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
     }
 
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
@@ -396,14 +396,10 @@ async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Resul
         return Ok(true);
     }
     if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
-        let rows = tx
-            .run(
-                "select created_at from checks
-                  where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
-                  order by created_at desc limit $5",
-                values![claimed.hash, project, since, product, i64::from(limit.max_checks)],
-            )
-            .await?;
+        let select = "select created_at from checks
+                       where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+                       order by created_at desc limit $5";
+        let rows = tx.run(select, values![claimed.hash, project, since, product, i64::from(limit.max_checks)]).await?;
         let times = rows.into_iter().map(|row| row.reader("checks").int("created_at"));
         let mut times = times.collect::<Result<Vec<_>, _>>()?;
         times.reverse();
@@ -434,12 +430,9 @@ async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Resul
     }
     let times = number_limit::with_create(limit, counted, at);
     let recent: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
-    tx.run(
-        "update number_limits set recent = $1, last_at = greatest(last_at, $2)
-          where number_hash = $3 and project_id = $4 and product = $5",
-        values![recent.as_slice(), at, claimed.hash, project, product],
-    )
-    .await?;
+    let update = "update number_limits set recent = $1, last_at = greatest(last_at, $2)
+                   where number_hash = $3 and project_id = $4 and product = $5";
+    tx.run(update, values![recent.as_slice(), at, claimed.hash, project, product]).await?;
     Ok(false)
 }
 
