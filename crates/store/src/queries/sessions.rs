@@ -13,7 +13,7 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
+    LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
     PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
     SessionSummary, StoreError, TokenHash,
 };
@@ -66,10 +66,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
         row.map(|row| {
             let mut row = row.reader("account_links");
             let account = read_account(&mut row)?;
-            let name = row.text("purpose")?;
-            let purpose = LinkPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == name);
-            let purpose = purpose.ok_or_else(|| row.corrupt("purpose", "not a purpose"))?;
-            Ok(OneTimeLink { account, purpose, expires_at: row.instant("expires_at")? })
+            Ok(OneTimeLink { account, purpose: row.parsed("purpose")?, expires_at: row.instant("expires_at")? })
         })
         .transpose()
     }

@@ -15,7 +15,7 @@ use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping,
 use super::SqlStore;
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
-    row::{Row, RowReader, Value, values},
+    row::{Row, Value, values},
     row_mapping,
 };
 
@@ -186,7 +186,7 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
             row_mapping::parse_period_start(&period).ok_or_else(|| row.corrupt("hour", "not a period"))?
         },
         product: row.parsed("product")?,
-        status: status(&mut row)?,
+        status: row.parsed("status")?,
         matched: match row.int("matched")? {
             -1 => None,
             matched => Some(matched == 1),
@@ -198,12 +198,6 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
         },
         count: row.int("count")?,
     })
-}
-
-fn status(row: &mut RowReader) -> Result<CheckStatus, StoreError> {
-    let name = row.text("status")?;
-    let status = CheckStatus::ALL.into_iter().find(|status| status.as_str() == name);
-    status.ok_or_else(|| row.corrupt("status", "not a status"))
 }
 
 fn sort_key(row: &UsageRow) -> (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&str>) {
