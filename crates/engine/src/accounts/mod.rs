@@ -6,7 +6,6 @@
 //! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
 
 mod administration;
-mod flash;
 mod identities;
 mod links;
 mod members;
@@ -27,7 +26,6 @@ use ringtrue_domain::{
 };
 
 pub use administration::AccountError;
-pub use flash::FLASH_MAX_AGE;
 pub use identities::{ExternalIdentity, IdentityError, IdentityPolicy, WorkspaceClaim};
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
@@ -39,8 +37,8 @@ use crate::{
     context::Context,
     management::ManagementActor,
     ports::{
-        AccountStore, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberStore, NewSession, PasswordChange,
-        SessionOrigin, SessionStore, SessionSummary, StoreError, TokenHash, WorkspaceStore,
+        LoginAttempt, LoginBlocked, LoginThrottleKey, NewSession, PasswordChange, SessionOrigin, SessionSummary, Store,
+        StoreError, TokenHash,
     },
     rate_limit::ip_bucket,
 };
@@ -55,6 +53,9 @@ const RANDOM_TOKEN_CHARS: usize = 43;
 const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 const MAX_CACHED_DELAYS: usize = 20_000;
+
+/// Enough for the redirect, even over a slow connection.
+pub const FLASH_MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
 
 /// A signed-in account and its memberships.
 #[derive(Clone, Debug)]
@@ -249,29 +250,17 @@ impl From<passwords::PasswordQueueFull> for PasswordError {
 #[debug("Accounts")]
 pub struct Accounts {
     context: Arc<Context>,
-    store: Arc<dyn AccountStore>,
-    members: Arc<dyn MemberStore>,
-    sessions: Arc<dyn SessionStore>,
-    workspaces: Arc<dyn WorkspaceStore>,
+    store: Arc<dyn Store>,
     password_hasher: PasswordHasher,
     /// Active delays of throttled logins. A throttled attempt then needs no query.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
 }
 
 impl Accounts {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        store: Arc<dyn AccountStore>,
-        members: Arc<dyn MemberStore>,
-        sessions: Arc<dyn SessionStore>,
-        workspaces: Arc<dyn WorkspaceStore>,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn Store>) -> Self {
         Accounts {
             context: Arc::clone(context),
             store,
-            members,
-            sessions,
-            workspaces,
             password_hasher: PasswordHasher::default(),
             login_delays: Cache::new(MAX_CACHED_DELAYS),
         }
@@ -294,7 +283,7 @@ impl Accounts {
         }
         let (token, session) = self.new_session(account, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
-        let is_begun = self.sessions.begin_session(session, &hash, guess, &audit).await?;
+        let is_begun = self.store.begin_session(session, &hash, guess, &audit).await?;
         if is_begun { Ok(SignInStep::SignedIn(token)) } else { Err(SignInError::WrongCredentials) }
     }
 
@@ -317,7 +306,7 @@ impl Accounts {
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountPasswordSet, account);
         let change =
             PasswordChange { account, current, new, session: self.hash_session_token(session)?, attempt: guess };
-        let is_changed = self.sessions.change_password(change, &audit).await?;
+        let is_changed = self.store.change_password(change, &audit).await?;
         if is_changed { Ok(()) } else { Err(PasswordError::WrongPassword) }
     }
 
@@ -337,7 +326,7 @@ impl Accounts {
         current: &SessionToken,
     ) -> Result<Vec<SessionListItem>, StoreError> {
         let current = self.hash_session_token(current)?;
-        let found = self.sessions.list_sessions(user.account.id, self.context.now()).await?;
+        let found = self.store.list_sessions(user.account.id, self.context.now()).await?;
         let item = |session: SessionSummary| {
             Ok(SessionListItem {
                 id: self.public_session_id(session.token)?,
@@ -353,11 +342,11 @@ impl Accounts {
     /// Ends one of the user's sessions. Returns `false` if the id is unknown.
     pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
         let account = user.account.id;
-        for session in self.sessions.list_sessions(account, self.context.now()).await? {
+        for session in self.store.list_sessions(account, self.context.now()).await? {
             if self.public_session_id(session.token)? == id {
                 let audit =
                     self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-                return self.sessions.end_session(session.token, &audit).await;
+                return self.store.end_session(session.token, &audit).await;
             }
         }
         Ok(false)
@@ -367,17 +356,17 @@ impl Accounts {
     pub async fn end_other_sessions(&self, user: &ConsoleUser, current: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-        self.sessions.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
+        self.store.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
     }
 
     /// Returns the user of a valid session, and extends the session.
     pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
-        let Some(found) = self.sessions.find_session(hash, now).await? else { return Ok(None) };
+        let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
         if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
             let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
-            self.sessions.extend_session(hash, now, expires_at).await?;
+            self.store.extend_session(hash, now, expires_at).await?;
         }
         Ok(Some(ConsoleUser { account: found.account, memberships: found.memberships }))
     }
@@ -385,7 +374,7 @@ impl Accounts {
     pub async fn sign_out(&self, user: &ConsoleUser, token: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
-        self.sessions.end_session(self.hash_session_token(token)?, &audit).await?;
+        self.store.end_session(self.hash_session_token(token)?, &audit).await?;
         Ok(())
     }
 
@@ -411,15 +400,34 @@ impl Accounts {
         plain: &[u8],
         lifetime: SignedDuration,
     ) -> Result<String, StoreError> {
-        let expires_at = add_clamped(self.context.now(), lifetime).as_millisecond();
-        let plain = [&expires_at.to_be_bytes()[..], plain].concat();
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(format!("browser:{purpose}").as_bytes(), &plain)?))
+        self.seal_with_lifetime(&format!("browser:{purpose}"), plain, lifetime)
     }
 
     /// Opens data of [`seal_for_browser`](Self::seal_for_browser). `None`: forged or expired.
     pub fn unseal_from_browser(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        self.unseal_unexpired(&format!("browser:{purpose}"), sealed)
+    }
+
+    /// Seals a message from a form to the page that follows it, such as the secret of a new credential. The browser
+    /// carries it in a cookie that only this session can open, so that any node can show it and nothing is stored.
+    pub fn seal_flash(&self, session: &SessionToken, message: &str) -> Result<String, StoreError> {
+        self.seal_with_lifetime(&flash_context(session), message.as_bytes(), FLASH_MAX_AGE)
+    }
+
+    /// `None`: the message belongs to another session, has expired or was altered.
+    pub fn unseal_flash(&self, session: &SessionToken, sealed: &str) -> Option<String> {
+        String::from_utf8(self.unseal_unexpired(&flash_context(session), sealed)?).ok()
+    }
+
+    fn seal_with_lifetime(&self, context: &str, plain: &[u8], lifetime: SignedDuration) -> Result<String, StoreError> {
+        let expires_at = add_clamped(self.context.now(), lifetime).as_millisecond();
+        let plain = [&expires_at.to_be_bytes()[..], plain].concat();
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(context.as_bytes(), &plain)?))
+    }
+
+    fn unseal_unexpired(&self, context: &str, sealed: &str) -> Option<Vec<u8>> {
         let sealed = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let plain = self.context.unseal(format!("browser:{purpose}").as_bytes(), &sealed)?;
+        let plain = self.context.unseal(context.as_bytes(), &sealed)?;
         let (expires_at, plain) = plain.split_first_chunk()?;
         (self.context.now().as_millisecond() < i64::from_be_bytes(*expires_at)).then(|| plain.to_vec())
     }
@@ -439,7 +447,7 @@ impl Accounts {
     async fn count_attempt(&self, attempt: LoginAttempt) -> Result<LoginAttempt, SignInError> {
         let until = match self.cached_login_delay(&attempt) {
             Some(until) => Some(until),
-            None => self.sessions.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
+            None => self.store.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
                 self.login_delays.insert(who, until);
                 until
             }),
@@ -497,6 +505,10 @@ fn has_token_format(text: &str) -> bool {
 fn whole_seconds_until(now: Timestamp, until: Timestamp) -> u32 {
     let millis = until.as_millisecond() - now.as_millisecond();
     u32::try_from(((millis + 999) / 1000).max(1)).unwrap_or(u32::MAX)
+}
+
+fn flash_context(session: &SessionToken) -> String {
+    format!("flash:{}", session.reveal())
 }
 
 fn add_clamped(at: Timestamp, by: SignedDuration) -> Timestamp {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, StoreError,
+    ActivityCount, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
 
@@ -93,12 +93,12 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         .await
     }
 
-    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError> {
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError> {
         let (sql, values) = activity_sql(project, &filter);
         let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let period = |row: Row| {
             let mut row = row.reader("activity");
-            Ok(ActivityPeriod { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
+            Ok(PeriodActivity { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
         };
         rows.into_iter().map(period).collect()
     }

@@ -92,28 +92,20 @@ impl<D: Database> CallbackStore for SqlStore<D> {
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
         self.database
             .read(work!(|tx| {
-                let row = tx
-                    .first(
-                        concat!("select ", callback_columns!(), " from callbacks where check_id = $1"),
-                        values![check],
-                    )
-                    .await?;
+                let select = concat!("select ", callback_columns!(), " from callbacks where check_id = $1");
+                let row = tx.first(select, values![check]).await?;
                 let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
                     return Ok(TenantLookup::NotFound);
                 };
                 if owner != project {
                     return Ok(TenantLookup::OtherTenant);
                 }
-                let attempts = tx
-                    .run(
-                        concat!(
-                            "select ",
-                            attempt_columns!(),
-                            " from callback_attempts where check_id = $1 order by attempt desc limit $2"
-                        ),
-                        values![check, i64::from(MAX_LOGGED_ATTEMPTS)],
-                    )
-                    .await?;
+                let select = concat!(
+                    "select ",
+                    attempt_columns!(),
+                    " from callback_attempts where check_id = $1 order by attempt desc limit $2"
+                );
+                let attempts = tx.run(select, values![check, i64::from(MAX_LOGGED_ATTEMPTS)]).await?;
                 let attempts = attempts.into_iter().rev();
                 record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
                 Ok(TenantLookup::Found(record))
@@ -267,9 +259,8 @@ async fn resend(
     event: &AuditEvent,
     response: Option<&IdempotentResponse>,
 ) -> Result<TransactionEnd<TenantLookup<ResendOutcome>>, StoreError> {
-    let row = tx
-        .first(concat!("select ", callback_columns!(), " from callbacks where check_id = $1"), values![check])
-        .await?;
+    let select = concat!("select ", callback_columns!(), " from callbacks where check_id = $1");
+    let row = tx.first(select, values![check]).await?;
     let Some((owner, record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
         return Ok(TransactionEnd::Rollback(TenantLookup::NotFound));
     };
@@ -286,9 +277,8 @@ async fn resend(
     if let Some(refused) = refused {
         return Ok(TransactionEnd::Rollback(refused));
     }
-    let attempts = tx
-        .number("select coalesce(max(attempt), 0) from callback_attempts where check_id = $1", values![check])
-        .await?;
+    let select = "select coalesce(max(attempt), 0) from callback_attempts where check_id = $1";
+    let attempts = tx.number(select, values![check]).await?;
     let update = "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2,
                          resends = resends + 1
                    where check_id = $3 and state <> 'waiting' and body is not null and resends < $4

@@ -262,14 +262,10 @@ async fn mark_pending<D: Database>(
     let (mut pending, mut verifications) = (Vec::new(), Vec::new());
     for row in awaiting {
         let id = row.reader("checks").uuid("id")?;
-        let marked = tx
-            .first(
-                "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
-                  where id = $3 and status = 'ACCEPTED'
-                 returning id, project_id, product, created_at, network_id, verification_id",
-                values![at, connector, id],
-            )
-            .await?;
+        let update = "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
+                       where id = $3 and status = 'ACCEPTED'
+                      returning id, project_id, product, created_at, network_id, verification_id";
+        let marked = tx.first(update, values![at, connector, id]).await?;
         if let Some(row) = marked {
             let (check, verification) = marked_pending_from_row(row)?;
             pending.push(check);

@@ -213,12 +213,8 @@ async fn replace_digests(
 }
 
 async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {
-    let row = tx
-        .first(
-            concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1"),
-            values![purpose.as_str()],
-        )
-        .await?;
+    let select = concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1");
+    let row = tx.first(select, values![purpose.as_str()]).await?;
     Ok(row.map(row_mapping::key_from_row).transpose()?.map(|key| key.id))
 }
 

@@ -204,9 +204,8 @@ impl<D: Database> ProjectStore for SqlStore<D> {
     }
 
     async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<TenantLookup<Project>, StoreError> {
-        let row = self
-            .read_first(concat!("select ", project_columns!(), " from projects where id = $1"), values![id])
-            .await?;
+        let select = concat!("select ", project_columns!(), " from projects where id = $1");
+        let row = self.read_first(select, values![id]).await?;
         let Some(project) = row.map(row_mapping::project_from_row).transpose()? else {
             return Ok(TenantLookup::NotFound);
         };

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     verification::{Method, Progress},
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageMark,
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageVersion,
     StoreError, UsageDelta, VerificationRecord, VerificationStore,
 };
 
@@ -60,8 +60,8 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
     }
 
-    async fn page_marks(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageMark)>, StoreError> {
-        let mut marks = Vec::with_capacity(ids.len());
+    async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
+        let mut versions = Vec::with_capacity(ids.len());
         for ids in ids.chunks(MAX_MARKS) {
             let select = format!(
                 "select held.check_id, held.step_id, checks.status, step.status,
@@ -78,10 +78,10 @@ impl<D: Database> VerificationStore for SqlStore<D> {
                 in_buckets::<D>("held.", ids),
             );
             let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
-            let rows = self.read(select, &values).await?.into_iter().map(page_mark_from_row);
-            marks.extend(rows.collect::<Result<Vec<_>, _>>()?);
+            let rows = self.read(select, &values).await?.into_iter().map(page_version_from_row);
+            versions.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(marks)
+        Ok(versions)
     }
 
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError> {
@@ -125,16 +125,16 @@ fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String {
     format!("and {table}bucket in ({})", buckets.join(", "))
 }
 
-fn page_mark_from_row(row: Row) -> Result<(CheckId, PageMark), StoreError> {
+fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError> {
     let mut row = row.reader("verifications");
     let id = CheckId(row.uuid("check_id")?);
-    let mark = PageMark {
+    let version = PageVersion {
         step: CheckId(row.uuid("step_id")?),
         status: row.parsed("status")?,
         step_status: row.parsed_or_null("step_status")?,
         has_verdict: row.boolean("has_verdict")?,
     };
-    Ok((id, mark))
+    Ok((id, version))
 }
 
 /// The column and the value for an insert, each after a comma.
@@ -218,7 +218,7 @@ async fn conclude<D: Database>(
     counts: &mut Vec<UsageDelta>,
 ) -> Result<Option<bool>, StoreError> {
     let conclusion = &conclude.conclusion;
-    let id = conclusion.check();
+    let id = conclusion.check;
     let in_bucket = in_bucket::<D>("", id);
     let update = format!(
         "update checks
@@ -228,11 +228,11 @@ async fn conclude<D: Database>(
          returning id, expires_at, pending_at, network_id"
     );
     let values = values![
-        conclusion.at(),
-        conclusion.status().as_str(),
-        conclusion.matched(),
-        conclusion.error_code().map(ErrorCode::as_str),
-        conclusion.connector(),
+        conclusion.at,
+        conclusion.status.as_str(),
+        conclusion.matched,
+        conclusion.error_code.map(ErrorCode::as_str),
+        conclusion.connector.as_deref(),
         conclusion.method().map(Method::as_str),
         conclusion.no_sim_change(),
         id,
@@ -248,16 +248,16 @@ async fn conclude<D: Database>(
         );
         let values = values![
             id,
-            conclusion.project(),
-            conclusion.at(),
+            conclusion.project,
+            conclusion.at,
             callback.due_at,
-            conclusion.product().as_str(),
+            conclusion.product.as_str(),
             &callback.url,
             &callback.body,
         ];
         tx.query(insert.into(), values).await?;
     }
-    if has_redirect_session(conclusion.product()) {
+    if has_redirect_session(conclusion.product) {
         let delete = format!("delete from redirect_sessions where check_id = $1 {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
     }

@@ -201,15 +201,15 @@ impl WriteOp for ConcludeCheck {
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<ConcludeOutcome>, StoreError> {
         let conclusion = &self.conclusion;
         let open = concat!("select ", open_check_columns!(), " from checks where id = $1 and concluded_at is null");
-        let Some(row) = tx.query_first(open, values![conclusion.check()])? else {
+        let Some(row) = tx.query_first(open, values![conclusion.check])? else {
             return Ok(TransactionEnd::Rollback(ConcludeOutcome::AlreadyConcluded));
         };
         let before = OpenCheck::from_row(row)?;
         update_concluded(tx, conclusion)?;
         let delete = "delete from deadlines where due_at = $1 and check_id = $2";
-        tx.execute(delete, values![before.expires_at, conclusion.check()])?;
-        if has_redirect_session(conclusion.product()) {
-            tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check()])?;
+        tx.execute(delete, values![before.expires_at, conclusion.check])?;
+        if has_redirect_session(conclusion.product) {
+            tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check])?;
         }
         if let Some(callback) = &self.callback {
             tx.execute(
@@ -217,11 +217,11 @@ impl WriteOp for ConcludeCheck {
                         (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body)
                  values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7)",
                 values![
-                    conclusion.check(),
-                    conclusion.project(),
-                    conclusion.at(),
+                    conclusion.check,
+                    conclusion.project,
+                    conclusion.at,
                     callback.due_at,
-                    conclusion.product().as_str(),
+                    conclusion.product.as_str(),
                     &callback.url,
                     &callback.body,
                 ],
@@ -233,7 +233,7 @@ impl WriteOp for ConcludeCheck {
 }
 
 fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion) -> Result<(), StoreError> {
-    let discovered = conclusion.discovered();
+    let discovered = conclusion.discovered.as_ref();
     let number = discovered.and_then(|discovered| discovered.number);
     tx.execute(
         "update checks
@@ -242,15 +242,15 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
                 connector = coalesce($8, connector)
           where id = $9",
         values![
-            conclusion.at(),
-            conclusion.status().as_str(),
-            conclusion.matched(),
-            conclusion.error_code().map(ErrorCode::as_str),
+            conclusion.at,
+            conclusion.status.as_str(),
+            conclusion.matched,
+            conclusion.error_code.map(ErrorCode::as_str),
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
-            conclusion.connector(),
-            conclusion.check(),
+            conclusion.connector.as_deref(),
+            conclusion.check,
         ],
     )?;
     Ok(())

@@ -17,7 +17,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOutcome, AdvanceTo, CallbackState, CodeHash, CreateCheckOutcome, EndedStep, Expectation, NewCheck,
-    NewRedirectSession, NewVerification, OpenedSession, PageMark, SealedVerdict, Store, TenantLookup, TokenHash,
+    NewRedirectSession, NewVerification, OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash,
     UsageFilter, UsageGrouping, VerificationRecord,
 };
 
@@ -300,15 +300,15 @@ pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) 
     let (acme, shop) = project(store).await;
     let (sample, other) = (stored(store, shop).await, stored(store, shop).await);
     let (id, step) = (sample.check.id, sample.step.id);
-    let marks = async || {
-        let mut marks = store.page_marks(vec![CheckId(sample::uuid()), id, other.check.id]).await.unwrap();
-        marks.retain(|(found, _)| *found != other.check.id);
-        marks
+    let versions = async || {
+        let mut versions = store.page_versions(vec![CheckId(sample::uuid()), id, other.check.id]).await.unwrap();
+        versions.retain(|(found, _)| *found != other.check.id);
+        versions
     };
     let (accepted, pending) = (CheckStatus::Accepted, CheckStatus::Pending);
-    let mark = PageMark { step, status: accepted, step_status: Some(accepted), has_verdict: false };
-    assert_eq!(marks().await, [(id, mark)]);
-    assert_eq!(store.page_marks(vec![]).await.unwrap(), []);
+    let version = PageVersion { step, status: accepted, step_status: Some(accepted), has_verdict: false };
+    assert_eq!(versions().await, [(id, version)]);
+    assert_eq!(store.page_versions(vec![]).await.unwrap(), []);
 
     let session = session(&sample, at(2));
     let OpenedSession { pending: marked } = store.open_redirect_session(session.clone()).await.unwrap().unwrap();
@@ -325,20 +325,21 @@ pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) 
         store.redirect_session(step).await.unwrap().unwrap().session.map(|session| session.input),
         Some(session.input.clone())
     );
-    assert_eq!(marks().await, [(id, PageMark { status: pending, ..mark })]);
+    assert_eq!(versions().await, [(id, PageVersion { status: pending, ..version })]);
     assert!(usage(store, acme).await.contains(&(Product::Verification, pending, None, 1)));
 
     let verdict = SealedVerdict { code_hash: TokenHash([7; 32]), verdict: Sealed(b"sealed verdict".to_vec()) };
     assert!(store.store_verdict(step, verdict).await.unwrap());
-    assert_eq!(marks().await, [(id, PageMark { status: pending, has_verdict: true, ..mark })]);
+    assert_eq!(versions().await, [(id, PageVersion { status: pending, has_verdict: true, ..version })]);
 
     let (advance, new) = to_next_step(&sample, at(5));
     assert_eq!(store.advance(advance.clone()).await.unwrap(), LATER_MOVE);
-    let next = PageMark { step: new.check.id, status: pending, ..mark };
-    assert_eq!(marks().await, [(id, next)]);
+    let next = PageVersion { step: new.check.id, status: pending, ..version };
+    assert_eq!(versions().await, [(id, next)]);
     store.advance(to_end(&sample, &new.check, &advance.progress, true, at(9))).await.unwrap();
-    let end = PageMark { step: id, status: CheckStatus::Completed, step_status: Some(CheckStatus::Completed), ..mark };
-    assert_eq!(marks().await, [(id, end)]);
+    let end =
+        PageVersion { step: id, status: CheckStatus::Completed, step_status: Some(CheckStatus::Completed), ..version };
+    assert_eq!(versions().await, [(id, end)]);
     assert_eq!(store.open_redirect_session(session).await.unwrap(), None, "the step is concluded");
     assert_eq!(store.redirect_session(step).await.unwrap().unwrap().session, None);
 }

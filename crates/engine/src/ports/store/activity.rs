@@ -37,7 +37,7 @@ pub struct ActivityFilter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActivityPeriod {
+pub struct PeriodActivity {
     pub start: Timestamp,
     pub counts: ActivityCounts,
 }
@@ -72,7 +72,7 @@ pub trait ActivityStore: Send + Sync {
     async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError>;
 
     /// The non-empty periods of a project, in order.
-    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError>;
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError>;
 
     /// The counts of a project by product and network, in order.
     async fn activity_by_network(
