@@ -16,7 +16,7 @@ use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Pro
 pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
-    ActivityCount, ActivityFilter, ActivityStore, Clock, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
+    ActivityDelta, ActivityFilter, ActivityStore, Clock, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
 
@@ -202,7 +202,7 @@ impl Activity {
         let _guard = activity.flushing.lock().await;
         let counts = activity.drain();
         for (number, batch) in counts.chunks(MAX_BATCH_COUNTERS).enumerate() {
-            let stored = self.store.add_activity(batch.iter().map(ActivityCount::from).collect()).await;
+            let stored = self.store.add_activity(batch.iter().map(ActivityDelta::from).collect()).await;
             if let Err(error) = stored {
                 activity.add_back(&counts[number * MAX_BATCH_COUNTERS..]);
                 return Err(error);

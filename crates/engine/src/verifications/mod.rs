@@ -354,7 +354,7 @@ impl Verifications {
 
     async fn load(&self, id: CheckId) -> Result<Option<Current>, StoreError> {
         for _ in 0..MAX_READS {
-            let Some(record) = self.store.verification(id).await? else { return Ok(None) };
+            let Some(record) = self.store.find_verification(id).await? else { return Ok(None) };
             if self.checks.has_left_sandbox(record.check.project, record.check.mode) {
                 return Ok(None);
             }

@@ -119,7 +119,7 @@ impl Checks {
         verification: CheckId,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        match self.verifications.verification(verification).await? {
+        match self.verifications.find_verification(verification).await? {
             Some(record) => self.conclude_step_of(&record, concluded, connector).await,
             None => Ok(ConcludeOutcome::AlreadyConcluded),
         }
@@ -146,7 +146,7 @@ impl Checks {
 
     /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
     pub(crate) async fn expire_verification(&self, id: CheckId) -> Result<(), StoreError> {
-        let Some(record) = self.verifications.verification(id).await? else { return Ok(()) };
+        let Some(record) = self.verifications.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
@@ -343,7 +343,7 @@ impl Checks {
         step: &SilentCheck,
     ) -> Result<Option<SilentCheckInput>, StoreError> {
         let Some(verification) = step.verification else { return Ok(None) };
-        let record = self.verifications.verification(verification).await?;
+        let record = self.verifications.find_verification(verification).await?;
         let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
         let VerificationInput { number, device_ip, .. } = VerificationInput::unseal(&self.context, &record)?;
         Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
@@ -415,7 +415,7 @@ impl Checks {
         let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
         let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
-        let Some(record) = self.verifications.verification(verification).await? else { return Ok(()) };
+        let Some(record) = self.verifications.find_verification(verification).await? else { return Ok(()) };
         let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(()) };
         if record.step != step {
             return Ok(());

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
+    ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
 
@@ -71,8 +71,8 @@ struct ActivityKey {
     network: String,
 }
 
-impl From<&ActivityCount> for ActivityKey {
-    fn from(count: &ActivityCount) -> Self {
+impl From<&ActivityDelta> for ActivityKey {
+    fn from(count: &ActivityDelta) -> Self {
         ActivityKey {
             project: count.project,
             start: count.minute.as_millisecond(),
@@ -85,7 +85,7 @@ impl From<&ActivityCount> for ActivityKey {
 
 #[async_trait]
 impl<D: Database> ActivityStore for SqlStore<D> {
-    async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError> {
+    async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError> {
         self.transact(work!(|tx| {
             let rows = counts.iter().map(|count| (ActivityKey::from(count), count.counts)).collect();
             upsert_counts(tx, rows).await.map(TransactionEnd::Commit)

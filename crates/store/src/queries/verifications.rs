@@ -34,7 +34,7 @@ const MAX_MARKS: usize = 200;
 
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
-    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
+    async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
         let select = format!(
             concat!(
                 "select ",

@@ -2,15 +2,15 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, AttemptOutcome, CompletionTime, PeriodActivity, Store, WaitingCallbacks,
+    ActivityDelta, ActivityFilter, AttemptOutcome, CompletionTime, PeriodActivity, Store, WaitingCallbacks,
 };
 
 use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};
 
 const NETWORKS: [Option<&str>; 3] = [None, Some("23410"), Some("310004")];
 
-pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityCount {
-    ActivityCount {
+pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityDelta {
+    ActivityDelta {
         project,
         minute: minute.parse().unwrap(),
         product: Product::ReverseSms,
@@ -124,7 +124,7 @@ pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture)
         .enumerate()
     {
         let created = created(1 << number);
-        counts.push(ActivityCount { product, ..count(shop, "2026-11-15T02:30:00Z", network, created) });
+        counts.push(ActivityDelta { product, ..count(shop, "2026-11-15T02:30:00Z", network, created) });
     }
     store.add_activity(counts).await.unwrap();
     for (product, network, expected) in [

@@ -75,7 +75,7 @@ pub async fn stored(store: &dyn Store, project: ProjectId) -> Sample {
 }
 
 async fn record(store: &dyn Store, sample: &Sample) -> VerificationRecord {
-    store.verification(sample.check.id).await.unwrap().expect("a verification")
+    store.find_verification(sample.check.id).await.unwrap().expect("a verification")
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -188,7 +188,7 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
         }
     );
     let unknown = CheckId(sample::uuid());
-    assert_eq!(store.verification(unknown).await.unwrap(), None);
+    assert_eq!(store.find_verification(unknown).await.unwrap(), None);
     let progress = store.verification_progress(vec![unknown, sample.check.id]).await.unwrap();
     assert_eq!(progress, [(sample.check.id, verification.progress)]);
     assert_eq!(store.redirect_session(sample.step.id).await.unwrap().unwrap().session, None);
@@ -381,7 +381,7 @@ pub async fn first_step_over_the_number_limit_creates_nothing(fixture: &StoreFix
     let number_limit = Some(NumberLimit { max_checks: 1, window_seconds: 600 });
     let refused = store.create_check(NewCheck { number_limit, ..sample.new }).await.unwrap();
     assert!(matches!(refused, CreateCheckOutcome::TooManyChecks { .. }), "{refused:?}");
-    assert_eq!(store.verification(sample.check.id).await.unwrap(), None);
+    assert_eq!(store.find_verification(sample.check.id).await.unwrap(), None);
 }
 
 pub async fn expiry_ends_step_and_verification(fixture: &StoreFixture) {
@@ -540,7 +540,7 @@ pub async fn old_verifications_are_deleted(fixture: &StoreFixture) {
     fixture.database.execute("update callbacks set state = 'delivered', due_at = null").await;
     let later = sample::now() + SignedDuration::from_hours(24 * 62);
     while !store.delete_old_checks(later, std::time::Duration::from_secs(1)).await.unwrap().is_complete {}
-    assert_eq!(store.verification(sample.check.id).await.unwrap(), None);
+    assert_eq!(store.find_verification(sample.check.id).await.unwrap(), None);
     assert_eq!(record(store, &open).await.step, open.step.id);
     assert_eq!(fixture.database.count("select count(*) from verifications").await, 1);
 }

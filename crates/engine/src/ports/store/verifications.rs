@@ -115,7 +115,7 @@ pub struct OpenedSession {
 #[async_trait]
 pub trait VerificationStore: Send + Sync {
     /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
-    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
+    async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
 
     /// The progress of several verifications, in any order.
     async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError>;
