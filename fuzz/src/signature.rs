@@ -6,6 +6,7 @@ use ringtrue_callback_signature::{
     Authorization, CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, SOURCE_HEADER,
     SignatureError, VerifiedSignature, digest_header, format_date, parse_date, parse_jwks, sign, verify,
 };
+use ringtrue_domain::tenancy::Mode;
 
 use crate::{Target, input_reader::InputReader, text_seeds};
 
@@ -14,7 +15,7 @@ pub const SIGNATURE: Target = Target { name: "signature", run, seeds, short_run_
 
 /// Random for each process; no input depends on it.
 static SIGNER: LazyLock<CallbackSigner> =
-    LazyLock::new(|| CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap());
+    LazyLock::new(|| CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).unwrap());
 static SIGNED_REQUEST: LazyLock<ReceivedRequest> = LazyLock::new(|| {
     ReceivedRequest::signed(["POST", "/hook", "h", "Thu, 01 Jan 1970 00:00:00 GMT", "discovery"], b"body")
 });

@@ -113,13 +113,8 @@ pub fn parse_date(text: &str) -> Option<Timestamp> {
 }
 
 impl CallbackSigner {
-    /// Loads the key of live checks. Returns `None` unless `der` is an RSA key in PKCS#8.
-    pub fn from_pkcs8(der: &[u8]) -> Option<Self> {
-        Self::for_mode(Mode::Live, der)
-    }
-
     /// Loads the key of checks in this mode. Returns `None` unless `der` is an RSA key in PKCS#8.
-    pub fn for_mode(mode: Mode, der: &[u8]) -> Option<Self> {
+    pub fn from_pkcs8(mode: Mode, der: &[u8]) -> Option<Self> {
         let pair = RsaKeyPair::from_pkcs8(der).ok()?;
         let public = build_public_key(&pair, mode);
         Some(CallbackSigner(Arc::new(CallbackKeyPair { pair, public })))

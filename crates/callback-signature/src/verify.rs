@@ -134,7 +134,7 @@ impl<'a> CallbackRequest<'a> {
     }
 
     /// A copy of the headers with this value replaced.
-    pub(super) fn with_header(&self, name: &str, value: &str) -> Vec<(String, String)> {
+    pub(super) fn headers_with(&self, name: &str, value: &str) -> Vec<(String, String)> {
         let mut headers = self.headers.to_vec();
         for (_, old) in headers.iter_mut().filter(|(other, _)| other.eq_ignore_ascii_case(name)) {
             value.clone_into(old);

@@ -1,6 +1,6 @@
 //! Console accounts, their roles and permissions.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use jiff::Timestamp;
 
@@ -53,6 +53,8 @@ impl Email {
     }
 }
 
+crate::named_enum::display_as_str!(Email);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an email address")]
 pub struct InvalidEmail;
@@ -76,18 +78,17 @@ impl FromStr for Email {
     }
 }
 
-impl fmt::Display for Email {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+crate::named_enum! {
+    /// The role of a member in a workspace.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role {
+        Viewer = "viewer",
+        Developer = "developer",
+        Owner = "owner",
     }
-}
 
-/// The role of a member in a workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    Viewer,
-    Developer,
-    Owner,
+    #[error("unknown role; use `viewer`, `developer` or `owner`")]
+    pub struct InvalidRole;
 }
 
 /// A permission in a workspace.
@@ -101,40 +102,12 @@ pub enum Permission {
 }
 
 impl Role {
-    pub const ALL: [Role; 3] = [Role::Viewer, Role::Developer, Role::Owner];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Developer => "developer",
-            Role::Owner => "owner",
-        }
-    }
-
     pub fn may(self, permission: Permission) -> bool {
         match permission {
             Permission::View => true,
             Permission::Develop => self >= Role::Developer,
             Permission::ManageAccess => self == Role::Owner,
         }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role; use `viewer`, `developer` or `owner`")]
-pub struct InvalidRole;
-
-impl FromStr for Role {
-    type Err = InvalidRole;
-
-    fn from_str(text: &str) -> Result<Self, InvalidRole> {
-        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(InvalidRole)
     }
 }
 

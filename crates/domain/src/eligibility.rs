@@ -12,24 +12,16 @@ use crate::{
 /// The products that Eligibility covers, in response order.
 pub const PRODUCTS: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-/// The gate that rejects a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EligibilityGate {
-    /// No connector reaches the operator.
-    Connectivity,
-    /// The project is not enabled for the product, or may not use the network for it.
-    Authorisation,
-    /// No connector to the operator supports the product.
-    ProductSupport,
-}
-
-impl EligibilityGate {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EligibilityGate::Connectivity => "connectivity",
-            EligibilityGate::Authorisation => "authorisation",
-            EligibilityGate::ProductSupport => "product support",
-        }
+crate::named_enum! {
+    /// The gate that rejects a product.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EligibilityGate {
+        /// No connector reaches the operator.
+        Connectivity = "connectivity",
+        /// The project is not enabled for the product, or may not use the network for it.
+        Authorisation = "authorisation",
+        /// No connector to the operator supports the product.
+        ProductSupport = "product support",
     }
 }
 

@@ -4,26 +4,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// Published before its first use, so that verifiers can fetch it.
-    Next,
-    /// Signs.
-    Active,
-    /// No longer signs, still published for signatures in transit.
-    Retiring,
-    /// No longer published.
-    Gone,
-}
-
-impl KeyState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            KeyState::Next => "next",
-            KeyState::Active => "active",
-            KeyState::Retiring => "retiring",
-            KeyState::Gone => "gone",
-        }
+crate::named_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum KeyState {
+        /// Published before its first use, so that verifiers can fetch it.
+        Next = "next",
+        /// Signs.
+        Active = "active",
+        /// No longer signs, still published for signatures in transit.
+        Retiring = "retiring",
+        /// No longer published.
+        Gone = "gone",
     }
 }
 

@@ -12,6 +12,7 @@ pub mod id;
 pub mod key_schedule;
 pub mod lifecycle;
 pub mod login_throttle;
+mod named_enum;
 pub mod network;
 pub mod page;
 pub mod phone;

@@ -1,39 +1,24 @@
 //! Products and their OAuth scopes.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Product {
-    ReverseSms,
-    SecureSna,
-    Discovery,
-    SimSwap,
-    Eligibility,
-    Verification,
+crate::named_enum! {
+    /// The names are part of the API: scopes, project settings, callbacks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Product {
+        ReverseSms = "reverse_sms",
+        SecureSna = "secure_sna",
+        Discovery = "discovery",
+        SimSwap = "sim_swap",
+        Eligibility = "eligibility",
+        Verification = "verification",
+    }
+
+    #[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
+    pub struct InvalidProduct;
 }
 
 impl Product {
-    pub const ALL: [Product; 6] = [
-        Product::ReverseSms,
-        Product::SecureSna,
-        Product::Discovery,
-        Product::SimSwap,
-        Product::Eligibility,
-        Product::Verification,
-    ];
-
-    /// The name in the API: scopes, project settings, callbacks.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Product::ReverseSms => "reverse_sms",
-            Product::SecureSna => "secure_sna",
-            Product::Discovery => "discovery",
-            Product::SimSwap => "sim_swap",
-            Product::Eligibility => "eligibility",
-            Product::Verification => "verification",
-        }
-    }
-
     /// Display name.
     pub fn title(self) -> &'static str {
         match self {
@@ -49,24 +34,6 @@ impl Product {
     /// Whether the product involves an operator. The steps of a verification do, by their own products.
     pub fn requires_operator(self) -> bool {
         !matches!(self, Product::Eligibility | Product::Verification)
-    }
-}
-
-impl fmt::Display for Product {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
-pub struct InvalidProduct;
-
-impl FromStr for Product {
-    type Err = InvalidProduct;
-
-    fn from_str(text: &str) -> Result<Self, InvalidProduct> {
-        Product::ALL.into_iter().find(|product| product.as_str() == text).ok_or(InvalidProduct)
     }
 }
 
@@ -90,11 +57,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::named_enum::display_as_str!(Scope);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope")]

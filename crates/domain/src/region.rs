@@ -1,23 +1,17 @@
 //! Data residency regions.
 
-use std::{fmt, str::FromStr};
+crate::named_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Region {
+        Eu = "eu",
+        Us = "us",
+    }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Region {
-    Eu,
-    Us,
+    #[error("unknown region; use `eu` or `us`")]
+    pub struct InvalidRegion;
 }
 
 impl Region {
-    pub const ALL: [Region; 2] = [Region::Eu, Region::Us];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Region::Eu => "eu",
-            Region::Us => "us",
-        }
-    }
-
     /// The region in the first label of a host name.
     pub fn from_host(host: &str) -> Option<Region> {
         let (first_label, rest) = host.split_once('.')?;
@@ -47,24 +41,6 @@ pub struct ResidencyViolation {
     pub there: Region,
     /// Number of these workspaces.
     pub workspaces: usize,
-}
-
-impl fmt::Display for Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown region; use `eu` or `us`")]
-pub struct InvalidRegion;
-
-impl FromStr for Region {
-    type Err = InvalidRegion;
-
-    fn from_str(text: &str) -> Result<Self, InvalidRegion> {
-        Region::ALL.into_iter().find(|region| region.as_str() == text).ok_or(InvalidRegion)
-    }
 }
 
 #[cfg(test)]

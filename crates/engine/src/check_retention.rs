@@ -33,7 +33,7 @@ impl Node {
         let before = retention_boundary(self.context.now(), retention);
         let mut deleted = 0;
         loop {
-            let step = self.housekeeping.delete_old_checks(before, MAX_TRANSACTION_DURATION).await?;
+            let step = self.store.delete_old_checks(before, MAX_TRANSACTION_DURATION).await?;
             deleted += step.checks;
             if step.is_complete {
                 return Ok(deleted);

@@ -149,7 +149,7 @@ impl Checks {
         let Some(url) = check.callback_url.clone() else { return Ok(None) };
         let now = self.context.now();
         let number = check.verdict().and_then(Verdict::discovered);
-        let number = number.and_then(|number| self.open_number(check.id, number));
+        let number = number.and_then(|number| self.unseal_number(check.id, number));
         let body = payload::render(concluded, number.as_ref());
         let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &body);
         let body = body.ok_or_else(missing_seal_key)?;
@@ -162,7 +162,7 @@ impl Checks {
     }
 
     /// The discovered number. `None` once it is erased.
-    pub fn open_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
+    pub fn unseal_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
         let text = String::from_utf8(self.context.unseal_for_check("number", check, number.sealed.as_ref()?)?).ok()?;
         Msisdn::parse(&text, Mode::Sandbox).ok()
     }

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
-    lifecycle::{CheckId, NumberHash, Sealed},
+    lifecycle::{CheckId, ClaimedNumber, NumberHash, Sealed},
     phone::Msisdn,
     tenancy::WorkspaceId,
 };
@@ -49,6 +49,11 @@ impl Context {
 
     pub(crate) fn hash_number(&self, number: &Msisdn) -> Result<NumberHash, StoreError> {
         self.keyed_hash(&[b"number", number.as_str().as_bytes()]).map(NumberHash)
+    }
+
+    /// A number as checks store it: its hash and its last digits.
+    pub(crate) fn claimed_number(&self, number: &Msisdn) -> Result<ClaimedNumber, StoreError> {
+        Ok(ClaimedNumber { hash: self.hash_number(number)?, tail: number.tail() })
     }
 
     /// `context` is required to unseal the result.

@@ -152,7 +152,7 @@ impl ControlPlane {
             self.apply_revocation(revocation);
         }
         if let Some(stored) = &changes.keys {
-            let ring = KeyRing::open(stored, &self.master, &self.keys.load())?;
+            let ring = KeyRing::from_sealed(stored, &self.master, &self.keys.load())?;
             self.keys.store(Arc::new(ring));
         }
         self.version.store(changes.version.0, Ordering::Release);

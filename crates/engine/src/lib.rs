@@ -211,8 +211,8 @@ impl Engine {
             Arc::new(Activity { recorder: recorder.clone(), store: store.clone(), clock: context.clock.clone() });
         let request_log = Arc::new(RequestLog::new(store.clone(), settings.request_log_retention));
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
-        let tokens = Arc::new(Tokens::new(&context, store.clone(), store.clone()));
-        let accounts = Arc::new(Accounts::new(&context, store.clone(), store.clone(), store.clone(), store.clone()));
+        let tokens = Arc::new(Tokens::new(&context, store.clone()));
+        let accounts = Arc::new(Accounts::new(&context, store.clone()));
         let tasks = TaskTracker::new();
         // Lets `wait` return when no task is left; spawning still works.
         tasks.close();
@@ -261,13 +261,7 @@ impl Engine {
             }),
             management: Arc::new(Management {
                 context: context.clone(),
-                workspaces: store.clone(),
-                projects: store.clone(),
-                credentials: store.clone(),
-                usage: store.clone(),
-                audit: store.clone(),
-                keys: store.clone(),
-                accounts: store.clone(),
+                store: store.clone(),
                 idempotency: idempotency.clone(),
                 networks: networks.clone(),
             }),
@@ -282,10 +276,6 @@ impl Engine {
                 id: NodeId(context.new_uuid(context.now())),
                 context: context.clone(),
                 store: store.clone(),
-                housekeeping: store.clone(),
-                privacy: store.clone(),
-                callbacks: store.clone(),
-                keys: store.clone(),
                 checks: checks.clone(),
                 courier: courier.clone(),
                 tokens: tokens.clone(),

@@ -187,7 +187,11 @@ impl Networks {
     }
 
     /// Lists the configured networks, optionally of one country, with their supported products.
-    pub fn page(&self, country: Option<Country>, request: PageRequest) -> Page<(Arc<NetworkInfo>, Vec<Product>)> {
+    pub fn list_networks(
+        &self,
+        country: Option<Country>,
+        request: PageRequest,
+    ) -> Page<(Arc<NetworkInfo>, Vec<Product>)> {
         let directory = self.directory();
         let matching =
             || directory.networks().filter(|network| country.is_none_or(|country| network.country == country));

@@ -28,8 +28,8 @@ use crate::{
     control_plane::RefreshError,
     keys::{self, KeyRotation, RotateError},
     ports::{
-        CallbackStore, Clock, DatabaseTime, ErasureCounts, HeartbeatResult, HousekeepingStore, KeyPurpose, KeyStore,
-        LastSeenDatabase, NodeId, NodeStore, PrivacyStore, PublishedDemand, StoreError, TimeSample,
+        Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, NodeId, NodeStore,
+        PublishedDemand, Store, StoreError, TimeSample,
     },
     rate_limit::{NodeShare, RateLimiter},
     rate_shares::{self, Demand},
@@ -155,11 +155,7 @@ pub struct RestoreReport {
 pub struct Node {
     pub(crate) id: NodeId,
     pub(crate) context: Arc<Context>,
-    pub(crate) store: Arc<dyn NodeStore>,
-    pub(crate) housekeeping: Arc<dyn HousekeepingStore>,
-    pub(crate) privacy: Arc<dyn PrivacyStore>,
-    pub(crate) callbacks: Arc<dyn CallbackStore>,
-    pub(crate) keys: Arc<dyn KeyStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) checks: Arc<Checks>,
     pub(crate) courier: Courier,
     pub(crate) tokens: Arc<Tokens>,
@@ -288,13 +284,13 @@ impl Node {
         let mut deleted = self.request_log.delete_old_requests(now).await?;
         let audit_cutoff = now.saturating_sub(self.context.settings.audit_retention).unwrap_or(Timestamp::MIN);
         loop {
-            match self.housekeeping.delete_audit_events_before(audit_cutoff).await? {
+            match self.store.delete_audit_events_before(audit_cutoff).await? {
                 0 => break,
                 rows => deleted += rows,
             }
         }
         loop {
-            match self.housekeeping.delete_expired(now).await? {
+            match self.store.delete_expired(now).await? {
                 0 => return Ok(deleted),
                 rows => deleted += rows,
             }
@@ -313,7 +309,7 @@ impl Node {
     pub async fn housekeep(&self) {
         let now = self.context.now();
         let until = now.saturating_add(PARTITIONS_AHEAD).unwrap_or(now);
-        match self.housekeeping.create_partitions(now, until).await {
+        match self.store.create_partitions(now, until).await {
             Ok(0) => {}
             Ok(partitions) => tracing::info!(partitions, "partitions created"),
             // There is time: checks of a month without a partition go to the default partition.
@@ -337,7 +333,7 @@ impl Node {
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(ErasureCounts, AuditEvent), StoreError> {
         let target = format!("…{}", number.tail());
         let audit = self.context.new_audit_event(Actor::Operator, Action::NumberErased, None, target);
-        let erased = self.privacy.erase_number(self.context.hash_number(number)?, &audit).await?;
+        let erased = self.store.erase_number(self.context.hash_number(number)?, &audit).await?;
         Ok((erased, AuditEvent { changes: erased.audit_details(), ..audit }))
     }
 
@@ -351,9 +347,9 @@ impl Node {
         loop {
             // Runs all three even if one fails.
             let batch = [
-                self.privacy.erase_deferred(MAX_BATCH_CHECKS).await,
-                self.privacy.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
-                self.privacy.erase_old_checks(old, MAX_BATCH_CHECKS).await,
+                self.store.erase_deferred(MAX_BATCH_CHECKS).await,
+                self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
+                self.store.erase_old_checks(old, MAX_BATCH_CHECKS).await,
             ];
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             if batch.iter().all(|erased| *erased == ErasureCounts::default()) {
@@ -386,14 +382,14 @@ impl Node {
     pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
         let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
         let master = self.context.control_plane.master_key();
-        keys::rotate_key(rotation, &*self.keys, master, &*self.context.clock, &*self.context.entropy).await?;
+        keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();
         // The command line must not send callbacks; servers do.
         self.courier.stop_sending();
         let checks = self.checks.sweep().await?;
         let mut callbacks = 0;
         loop {
-            match self.callbacks.give_up_overdue_callbacks(now - MAX_CALLBACK_AGE, MAX_BATCH_CALLBACKS).await? {
+            match self.store.give_up_overdue_callbacks(now - MAX_CALLBACK_AGE, MAX_BATCH_CALLBACKS).await? {
                 0 => break,
                 given_up => callbacks += given_up,
             }

@@ -401,6 +401,11 @@ mod tests {
         Arc::new(ScriptedSource { response, queries: AtomicU32::new(0), gate: None })
     }
 
+    /// A source that responds with a network once it is notified.
+    fn gated_source(id: &str) -> Arc<ScriptedSource> {
+        Arc::new(ScriptedSource { response: Ok(on(id)), queries: AtomicU32::new(0), gate: Some(Notify::new()) })
+    }
+
     fn on(id: &str) -> LookupResult {
         LookupResult::Network(id.parse().unwrap())
     }
@@ -515,11 +520,7 @@ mod tests {
 
     #[tokio::test]
     async fn concurrent_requests_share_one_look_up() {
-        let slow = Arc::new(ScriptedSource {
-            response: Ok(on("23420")),
-            queries: AtomicU32::new(0),
-            gate: Some(Notify::new()),
-        });
+        let slow = gated_source("23420");
         let (lookup, _) = lookup(PrefixPolicy::Fallback, &[Arc::clone(&slow)]);
         let number = number();
         // The lookup continues after a waiting request is dropped.
@@ -536,11 +537,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hanging_source_is_bounded_by_the_deadline() {
-        let hangs = Arc::new(ScriptedSource {
-            response: Ok(on("23420")),
-            queries: AtomicU32::new(0),
-            gate: Some(Notify::new()),
-        });
+        let hangs = gated_source("23420");
         let (alone, _) = lookup(PrefixPolicy::Never, &[Arc::clone(&hangs)]);
         assert_eq!(alone.look_up(&number()).await, Err(LookupUnavailable));
         let (helped, _) = lookup(PrefixPolicy::Fallback, &[hangs, source(Ok(on("23430")))]);
@@ -549,11 +546,7 @@ mod tests {
 
     #[tokio::test]
     async fn results_of_replaced_sources_are_not_cached() {
-        let former = Arc::new(ScriptedSource {
-            response: Ok(on("23420")),
-            queries: AtomicU32::new(0),
-            gate: Some(Notify::new()),
-        });
+        let former = gated_source("23420");
         let (lookup, _) = lookup(PrefixPolicy::Fallback, &[Arc::clone(&former)]);
         let number = number();
         let mut queries = lookup.join_or_start(&number);

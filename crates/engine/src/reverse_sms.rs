@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
-    lifecycle::{Check, CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState, Reference},
+    lifecycle::{Check, CheckId, CheckStatus, Lifecycle, OpenState, Reference},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -83,7 +83,7 @@ impl Checks {
             product: Product::ReverseSms,
             mode: project.mode,
             network: Some(network),
-            claimed: Some(ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() }),
+            claimed: Some(self.context.claimed_number(&number)?),
             reference: request.reference,
             callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
             verification: None,

@@ -75,7 +75,7 @@ impl SimulatedSims {
     }
 
     /// Undoes the swap of a number.
-    pub async fn restore(&self, project: ProjectId, number: &Msisdn) -> Result<(), StoreError> {
+    pub async fn undo_swap(&self, project: ProjectId, number: &Msisdn) -> Result<(), StoreError> {
         self.store.delete_simulated_sim_swap(project, self.context.hash_number(number)?).await
     }
 

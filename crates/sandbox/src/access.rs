@@ -163,7 +163,7 @@ impl OperatorAccess for SandboxAccess {
     }
 
     /// The end-user's handset replies by itself if the project wants it.
-    fn sms_step_begun(&self, project: &Project, sms: &ExpectedSms<'_>) {
+    fn on_sms_step_begun(&self, project: &Project, sms: &ExpectedSms<'_>) {
         let smsc = self.smsc.read().upgrade();
         if let Some(smsc) = smsc.filter(|_| project.configuration.reverse_sms.auto_reply) {
             send_automatic_reply(&smsc, project, sms);

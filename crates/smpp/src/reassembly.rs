@@ -197,7 +197,7 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
     }
 
     /// Number of incomplete messages.
-    pub fn message_count(&self) -> usize {
+    pub fn incomplete_messages(&self) -> usize {
         self.messages
     }
 

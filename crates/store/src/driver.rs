@@ -57,6 +57,11 @@ impl dyn Tx + '_ {
         Ok(self.run(sql, values).await?.into_iter().next())
     }
 
+    /// Runs a constant statement and tells whether it returned a row.
+    pub(crate) async fn exists(&mut self, sql: &'static str, values: &[Value]) -> Result<bool, StoreError> {
+        Ok(!self.run(sql, values).await?.is_empty())
+    }
+
     /// Runs a statement that returns a number.
     pub(crate) async fn number(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<i64, StoreError> {
         self.query(sql.into(), values).await?.into_iter().next().map_or(Ok(0), Row::into_int)
@@ -81,6 +86,15 @@ impl<T, W> Work<T> for W where
     W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> BoxFuture<'t, Result<T, StoreError>> + Send + 'static
 {
 }
+
+/// Turns `|tx| { statements }` into [`Work`], whose futures must be boxed: a bound on closures cannot require that the
+/// futures of an `async` closure are `Send`.
+macro_rules! work {
+    (|$($parameter:pat_param),+| $statements:expr) => {
+        move |$($parameter),+| Box::pin(async move { $statements })
+    };
+}
+pub(crate) use work;
 
 /// Runs transactions and batched operations.
 pub(crate) trait Database:

@@ -162,11 +162,11 @@ impl ConcludeCheck {
     pub(crate) fn usage_changes(&self, before: &OpenCheck) -> [UsageDelta; 2] {
         let conclusion = &self.conclusion;
         let concluded = UsageDelta {
-            project: conclusion.project(),
-            product: conclusion.product(),
-            at: conclusion.created_at(),
-            status: conclusion.status(),
-            matched: conclusion.matched(),
+            project: conclusion.project,
+            product: conclusion.product,
+            at: conclusion.created_at,
+            status: conclusion.status,
+            matched: conclusion.matched,
             network: before.network.clone(),
             delta: 1,
         };

@@ -13,8 +13,8 @@ use ringtrue_domain::{
     key_schedule::KeySchedule,
     network::{AllowedNetwork, NetworkSelector},
     tenancy::{
-        Configuration, Credential, CredentialOwner, InvalidPrefix, Project, ProjectId, RateLimits, ReverseSmsSettings,
-        Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+        Configuration, Credential, CredentialOwner, Project, ProjectId, RateLimits, ReverseSmsSettings, Revision,
+        SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl},
@@ -158,9 +158,7 @@ pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
         },
         action: {
             let (name, added) = (row.text("action")?, row.text_or_null("action_added")?);
-            let name = added.unwrap_or(name);
-            let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
-            action.ok_or_else(|| row.corrupt("action", "not an action"))?
+            added.unwrap_or(name).parse().map_err(|problem| row.corrupt("action", problem))?
         },
         target: row.text("target")?,
         changes: row.json("changes")?,
@@ -231,7 +229,6 @@ pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
     serde_json::to_string(shape).map_err(|problem| StoreError::Refused(format!("JSON encoding failed: {problem}")))
 }
 
-/// Encodes a list as JSON strings.
 /// The name of a product, and of its scope, that the previous release does not know.
 const ADDED_NAME: &str = "verification";
 
@@ -280,12 +277,7 @@ fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> 
         reverse_sms: ReverseSmsSettings {
             callback_url: callback_url(&json.reverse_sms.callback_url)?,
             ttl: json.reverse_sms.ttl.map(Ttl::try_from).transpose().map_err(|problem| invalid(&problem))?,
-            prefix: json
-                .reverse_sms
-                .prefix
-                .map(|text| text.parse())
-                .transpose()
-                .map_err(|problem: InvalidPrefix| invalid(&problem))?,
+            prefix: parse_member(json.reverse_sms.prefix.as_deref()).map_err(|problem| invalid(&problem))?,
             auto_reply: json.reverse_sms.auto_reply,
         },
         secure_sna: silent(&json.secure_sna)?,

@@ -8,42 +8,36 @@ use serde_json::Value;
 use super::digest_header;
 use crate::CallbackRequest;
 
-/// Difference between the signed and the received host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostChange {
-    PortDropped,
-    PortAdded,
-    PortReplaced,
-    Case,
-    Replaced,
+ringtrue_domain::named_enum! {
+    /// Difference between the signed and the received host.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HostChange {
+        PortDropped = "host_port_dropped",
+        PortAdded = "host_port_added",
+        PortReplaced = "host_port_replaced",
+        Case = "host_case",
+        Replaced = "host_replaced",
+    }
 }
 
-/// Difference between the signed and the received path and query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetChange {
-    QueryDropped,
-    QueryAdded,
-    QueryChanged,
-    TrailingSlash,
-    PrefixRemoved,
-    PrefixAdded,
-    Encoding,
-    /// An absolute URL instead of path and query.
-    AbsoluteUrl,
-    Rewritten,
+ringtrue_domain::named_enum! {
+    /// Difference between the signed and the received path and query.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TargetChange {
+        QueryDropped = "query_dropped",
+        QueryAdded = "query_added",
+        QueryChanged = "query_changed",
+        TrailingSlash = "path_slash",
+        PrefixRemoved = "path_prefix_removed",
+        PrefixAdded = "path_prefix_added",
+        Encoding = "path_encoding",
+        /// An absolute URL instead of path and query.
+        AbsoluteUrl = "path_whole_url",
+        Rewritten = "path_rewritten",
+    }
 }
 
 impl HostChange {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HostChange::PortDropped => "host_port_dropped",
-            HostChange::PortAdded => "host_port_added",
-            HostChange::PortReplaced => "host_port_replaced",
-            HostChange::Case => "host_case",
-            HostChange::Replaced => "host_replaced",
-        }
-    }
-
     pub(super) fn description(self) -> &'static str {
         match self {
             HostChange::PortDropped => "The port is missing.",
@@ -71,20 +65,6 @@ impl HostChange {
 }
 
 impl TargetChange {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TargetChange::QueryDropped => "query_dropped",
-            TargetChange::QueryAdded => "query_added",
-            TargetChange::QueryChanged => "query_changed",
-            TargetChange::TrailingSlash => "path_slash",
-            TargetChange::PrefixRemoved => "path_prefix_removed",
-            TargetChange::PrefixAdded => "path_prefix_added",
-            TargetChange::Encoding => "path_encoding",
-            TargetChange::AbsoluteUrl => "path_whole_url",
-            TargetChange::Rewritten => "path_rewritten",
-        }
-    }
-
     pub(super) fn description(self) -> &'static str {
         match self {
             TargetChange::QueryDropped => "The query is missing: it is signed too.",
@@ -128,34 +108,24 @@ impl TargetChange {
     }
 }
 
-/// Damage to the `Authorization` header by copying, escaping and forwarding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderDamage {
-    /// `+` became a space, as in form decoding.
-    PlusBecameSpace,
-    /// `-` and `_` instead of `+` and `/`.
-    UrlSafeAlphabet,
-    PercentEncoded,
-    PaddingLost,
-    HtmlEscaped,
-    /// Backslashes before quotation marks, as in JSON.
-    BackslashEscaped,
-    SpacesAfterCommas,
+ringtrue_domain::named_enum! {
+    /// Damage to the `Authorization` header by copying, escaping and forwarding.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HeaderDamage {
+        /// `+` became a space, as in form decoding.
+        PlusBecameSpace = "plus_became_space",
+        /// `-` and `_` instead of `+` and `/`.
+        UrlSafeAlphabet = "url_safe_alphabet",
+        PercentEncoded = "percent_encoded",
+        PaddingLost = "padding_lost",
+        HtmlEscaped = "html_escaped",
+        /// Backslashes before quotation marks, as in JSON.
+        BackslashEscaped = "backslash_escaped",
+        SpacesAfterCommas = "spaces_after_commas",
+    }
 }
 
 impl HeaderDamage {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HeaderDamage::PlusBecameSpace => "plus_became_space",
-            HeaderDamage::UrlSafeAlphabet => "url_safe_alphabet",
-            HeaderDamage::PercentEncoded => "percent_encoded",
-            HeaderDamage::PaddingLost => "padding_lost",
-            HeaderDamage::HtmlEscaped => "html_escaped",
-            HeaderDamage::BackslashEscaped => "backslash_escaped",
-            HeaderDamage::SpacesAfterCommas => "spaces_after_commas",
-        }
-    }
-
     pub(super) fn description(self) -> &'static str {
         match self {
             HeaderDamage::PlusBecameSpace => "each `+` of the signature became a space, as in form decoding",
@@ -171,40 +141,29 @@ impl HeaderDamage {
     }
 }
 
-/// Difference between the sent and the received body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyChange {
-    /// The body was consumed before.
-    Empty,
-    /// Whitespace before or after it.
-    SurroundingWhitespace,
-    /// A byte order mark before it.
-    ByteOrderMark,
-    /// The same JSON with different whitespace.
-    Whitespace,
-    /// The same JSON with different escapes or order.
-    Reserialized,
-    /// It still contains the sizes of the chunked encoding.
-    ChunkSizesKept,
-    Truncated,
-    /// Different content.
-    Changed,
+ringtrue_domain::named_enum! {
+    /// Difference between the sent and the received body.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BodyChange {
+        /// The body was consumed before.
+        Empty = "body_empty",
+        /// Whitespace before or after it.
+        SurroundingWhitespace = "body_blanks_around",
+        /// A byte order mark before it.
+        ByteOrderMark = "body_byte_order_mark",
+        /// The same JSON with different whitespace.
+        Whitespace = "body_blanks",
+        /// The same JSON with different escapes or order.
+        Reserialized = "body_written_anew",
+        /// It still contains the sizes of the chunked encoding.
+        ChunkSizesKept = "body_chunks",
+        Truncated = "body_cut",
+        /// Different content.
+        Changed = "body_changed",
+    }
 }
 
 impl BodyChange {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BodyChange::Empty => "body_empty",
-            BodyChange::SurroundingWhitespace => "body_blanks_around",
-            BodyChange::ByteOrderMark => "body_byte_order_mark",
-            BodyChange::Whitespace => "body_blanks",
-            BodyChange::Reserialized => "body_written_anew",
-            BodyChange::ChunkSizesKept => "body_chunks",
-            BodyChange::Truncated => "body_cut",
-            BodyChange::Changed => "body_changed",
-        }
-    }
-
     pub(super) fn description(self) -> &'static str {
         match self {
             BodyChange::Empty => "It is empty: it was consumed before the signature was verified.",

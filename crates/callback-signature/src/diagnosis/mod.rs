@@ -216,7 +216,7 @@ fn explain_authorization(
 ) -> (FailureCause, Option<OwnedComponents>) {
     let value = request.values("authorization").next().unwrap_or_default();
     for (damage, repaired) in changes::candidate_repairs(value) {
-        let headers = request.with_header("authorization", &repaired);
+        let headers = request.headers_with("authorization", &repaired);
         if verify::verify(&CallbackRequest { headers: &headers, ..*request }, context.keys).is_ok() {
             let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
             return (FailureCause::AuthorizationDamaged(damage), signed);

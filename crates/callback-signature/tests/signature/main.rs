@@ -12,6 +12,7 @@ use ringtrue_callback_signature::{
     CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, SignatureError, VerifiedSignature,
     digest_header, sign, verify,
 };
+use ringtrue_domain::tenancy::Mode;
 
 const DATE: &str = "Sat, 14 Nov 2026 09:30:00 GMT";
 
@@ -19,7 +20,7 @@ static SIGNER: LazyLock<CallbackSigner> = LazyLock::new(new_signer);
 static OTHER: LazyLock<CallbackSigner> = LazyLock::new(new_signer);
 
 fn new_signer() -> CallbackSigner {
-    CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap()
+    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).unwrap()
 }
 
 #[derive(Clone, Debug)]

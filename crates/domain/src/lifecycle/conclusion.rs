@@ -71,89 +71,52 @@ impl Verdict for AnyVerdict {
 #[error("the verdict belongs to another product")]
 pub struct WrongProduct;
 
-impl From<SenderMatch> for AnyVerdict {
-    fn from(verdict: SenderMatch) -> Self {
-        AnyVerdict::Sender(verdict)
-    }
-}
-
-impl From<OperatorVerdict> for AnyVerdict {
-    fn from(verdict: OperatorVerdict) -> Self {
-        AnyVerdict::Device(verdict)
-    }
-}
-
-impl TryFrom<AnyVerdict> for SenderMatch {
-    type Error = WrongProduct;
-
-    fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
-        match verdict {
-            AnyVerdict::Sender(verdict) => Ok(verdict),
-            _ => Err(WrongProduct),
+/// Converts the verdicts of products to and from [`AnyVerdict`].
+macro_rules! verdict_conversions {
+    ($($variant:ident($verdict:ty),)*) => {$(
+        impl From<$verdict> for AnyVerdict {
+            fn from(verdict: $verdict) -> Self {
+                AnyVerdict::$variant(verdict)
+            }
         }
-    }
-}
 
-impl TryFrom<AnyVerdict> for OperatorVerdict {
-    type Error = WrongProduct;
+        impl TryFrom<AnyVerdict> for $verdict {
+            type Error = WrongProduct;
 
-    fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
-        match verdict {
-            AnyVerdict::Device(verdict) => Ok(verdict),
-            _ => Err(WrongProduct),
+            fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
+                match verdict {
+                    AnyVerdict::$variant(verdict) => Ok(verdict),
+                    _ => Err(WrongProduct),
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl From<SimSwapVerdict> for AnyVerdict {
-    fn from(verdict: SimSwapVerdict) -> Self {
-        AnyVerdict::Sim(verdict)
-    }
+verdict_conversions! {
+    Sender(SenderMatch),
+    Device(OperatorVerdict),
+    Sim(SimSwapVerdict),
+    Verification(VerificationVerdict),
 }
 
-impl TryFrom<AnyVerdict> for SimSwapVerdict {
-    type Error = WrongProduct;
-
-    fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
-        match verdict {
-            AnyVerdict::Sim(verdict) => Ok(verdict),
-            _ => Err(WrongProduct),
-        }
-    }
-}
-
-impl From<VerificationVerdict> for AnyVerdict {
-    fn from(verdict: VerificationVerdict) -> Self {
-        AnyVerdict::Verification(verdict)
-    }
-}
-
-impl TryFrom<AnyVerdict> for VerificationVerdict {
-    type Error = WrongProduct;
-
-    fn try_from(verdict: AnyVerdict) -> Result<Self, WrongProduct> {
-        match verdict {
-            AnyVerdict::Verification(verdict) => Ok(verdict),
-            _ => Err(WrongProduct),
-        }
-    }
-}
-
-/// The conclusion of a check as the store records it. It can only be created from a [`Concluded`].
+/// The conclusion of a check as the store records it. Other crates can only create it from a [`Concluded`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckConclusion {
-    check: CheckId,
-    project: ProjectId,
-    product: Product,
-    network: Option<NetworkId>,
-    created_at: Timestamp,
-    status: CheckStatus,
-    matched: Option<bool>,
-    discovered: Option<DiscoveredNumber>,
-    verification: Option<VerificationVerdict>,
-    error_code: Option<ErrorCode>,
-    at: Timestamp,
-    connector: Option<Arc<str>>,
+    pub check: CheckId,
+    pub project: ProjectId,
+    pub product: Product,
+    pub network: Option<NetworkId>,
+    pub created_at: Timestamp,
+    pub status: CheckStatus,
+    pub matched: Option<bool>,
+    pub discovered: Option<DiscoveredNumber>,
+    pub verification: Option<VerificationVerdict>,
+    pub error_code: Option<ErrorCode>,
+    pub at: Timestamp,
+    /// Name of the connector whose SMS concluded the check.
+    pub connector: Option<Arc<str>>,
 }
 
 impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
@@ -183,43 +146,6 @@ impl CheckConclusion {
         CheckConclusion { connector, ..self }
     }
 
-    /// Name of the connector whose SMS concluded the check.
-    pub fn connector(&self) -> Option<&str> {
-        self.connector.as_deref()
-    }
-
-    pub fn check(&self) -> CheckId {
-        self.check
-    }
-
-    pub fn project(&self) -> ProjectId {
-        self.project
-    }
-
-    pub fn product(&self) -> Product {
-        self.product
-    }
-
-    pub fn network(&self) -> Option<&NetworkId> {
-        self.network.as_ref()
-    }
-
-    pub fn created_at(&self) -> Timestamp {
-        self.created_at
-    }
-
-    pub fn status(&self) -> CheckStatus {
-        self.status
-    }
-
-    pub fn matched(&self) -> Option<bool> {
-        self.matched
-    }
-
-    pub fn discovered(&self) -> Option<&DiscoveredNumber> {
-        self.discovered.as_ref()
-    }
-
     /// The method that gave the verdict of a verification.
     pub fn method(&self) -> Option<Method> {
         self.verification.map(|verdict| verdict.method)
@@ -228,13 +154,5 @@ impl CheckConclusion {
     /// Of a verification that asked about SIM changes.
     pub fn no_sim_change(&self) -> Option<bool> {
         self.verification?.no_sim_change
-    }
-
-    pub fn error_code(&self) -> Option<ErrorCode> {
-        self.error_code
-    }
-
-    pub fn at(&self) -> Timestamp {
-        self.at
     }
 }

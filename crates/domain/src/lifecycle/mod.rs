@@ -7,8 +7,6 @@ mod check_values;
 mod conclusion;
 mod error_code;
 
-use std::{fmt, str::FromStr};
-
 use jiff::Timestamp;
 
 use crate::{
@@ -79,49 +77,19 @@ pub enum CheckOutcome<V> {
     Error(ErrorCode),
 }
 
-/// The status in the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CheckStatus {
-    Accepted,
-    Pending,
-    Completed,
-    Expired,
-    Error,
-}
-
-impl CheckStatus {
-    pub const ALL: [CheckStatus; 5] =
-        [CheckStatus::Accepted, CheckStatus::Pending, CheckStatus::Completed, CheckStatus::Expired, CheckStatus::Error];
-    /// Values of search filters.
-    pub const NAMES: [&'static str; 5] = ["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CheckStatus::Accepted => "ACCEPTED",
-            CheckStatus::Pending => "PENDING",
-            CheckStatus::Completed => "COMPLETED",
-            CheckStatus::Expired => "EXPIRED",
-            CheckStatus::Error => "ERROR",
-        }
+crate::named_enum! {
+    /// The status in the API.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum CheckStatus {
+        Accepted = "ACCEPTED",
+        Pending = "PENDING",
+        Completed = "COMPLETED",
+        Expired = "EXPIRED",
+        Error = "ERROR",
     }
-}
 
-impl fmt::Display for CheckStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown status")]
-pub struct InvalidStatus;
-
-impl FromStr for CheckStatus {
-    type Err = InvalidStatus;
-
-    fn from_str(text: &str) -> Result<Self, InvalidStatus> {
-        CheckStatus::ALL.into_iter().find(|status| status.as_str() == text).ok_or(InvalidStatus)
-    }
+    #[error("unknown status")]
+    pub struct InvalidStatus;
 }
 
 /// A check of a product whose verdict is `V`.

@@ -29,11 +29,7 @@ impl NetworkId {
     }
 }
 
-impl fmt::Display for NetworkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::named_enum::display_as_str!(NetworkId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a network id is five or six digits: MCC and MNC")]

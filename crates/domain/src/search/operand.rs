@@ -70,7 +70,7 @@ impl Operands<'_> {
             _ => return self.text_set_test(),
         };
         let Literal { text, wildcards } = &self.single_value()?.literal;
-        match Pattern::split(text, wildcards) {
+        match Pattern::from_wildcards(text, wildcards) {
             Some(pattern) => Ok(pattern_test(pattern)),
             None => self.text_set_test(),
         }

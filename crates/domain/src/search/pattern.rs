@@ -22,7 +22,7 @@ impl Pattern {
     }
 
     /// Splits `text` at the byte offsets of its wildcards. `None`: no wildcards.
-    pub fn split(text: &str, wildcards: &[usize]) -> Option<Self> {
+    pub fn from_wildcards(text: &str, wildcards: &[usize]) -> Option<Self> {
         if wildcards.is_empty() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Product settings of a project.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use crate::{
     product::Product,
@@ -101,11 +101,7 @@ impl SmsPrefix {
     }
 }
 
-impl fmt::Display for SmsPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::named_enum::display_as_str!(SmsPrefix);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPrefix {

@@ -1,6 +1,6 @@
 //! OAuth client credentials.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use jiff::Timestamp;
 
@@ -79,15 +79,11 @@ impl ClientId {
     }
 }
 
+crate::named_enum::display_as_str!(ClientId);
+
 impl std::borrow::Borrow<str> for ClientId {
     fn borrow(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for ClientId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Display names of workspaces and projects.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 /// 1 to 100 characters, not all blank, without control characters (C0, C1, DEL) and bidirectional formatting
 /// characters.
@@ -15,11 +15,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::named_enum::display_as_str!(Name);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {

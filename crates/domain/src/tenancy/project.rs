@@ -1,7 +1,5 @@
 //! Projects.
 
-use std::{fmt, str::FromStr};
-
 use jiff::Timestamp;
 
 use super::{Configuration, Name, WorkspaceId};
@@ -50,45 +48,23 @@ impl Revision {
     }
 }
 
-/// Live projects reach real operators, sandbox projects the simulated one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    Sandbox,
-    Live,
+crate::named_enum! {
+    /// Live projects reach real operators, sandbox projects the simulated one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Mode {
+        Sandbox = "sandbox",
+        Live = "live",
+    }
+
+    #[error("unknown mode; use `sandbox` or `live`")]
+    pub struct InvalidMode;
 }
 
 impl Mode {
-    pub const ALL: [Mode; 2] = [Mode::Sandbox, Mode::Live];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Sandbox => "sandbox",
-            Mode::Live => "live",
-        }
-    }
-
     /// Whether a project may change to `next`. Live is final: otherwise simulated verifications could pass for real
     /// ones.
     pub fn may_become(self, next: Mode) -> bool {
         self == next || next == Mode::Live
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown mode; use `sandbox` or `live`")]
-pub struct InvalidMode;
-
-impl FromStr for Mode {
-    type Err = InvalidMode;
-
-    fn from_str(text: &str) -> Result<Self, InvalidMode> {
-        Mode::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(InvalidMode)
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod settings;
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use jiff::Timestamp;
 
@@ -53,11 +53,7 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::named_enum::display_as_str!(Method);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown method; use `secure_sna` or `reverse_sms`")]

@@ -1,6 +1,6 @@
 //! Settings of verifications in a project.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use super::Method;
 use crate::{
@@ -69,11 +69,7 @@ impl BrandName {
     }
 }
 
-impl fmt::Display for BrandName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::named_enum::display_as_str!(BrandName);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBrandName {

@@ -38,7 +38,7 @@ impl AddressPolicy {
     /// Checks a name before its resolution.
     pub fn permits_name_and_port(&self, name: &str, port: u16) -> bool {
         let is_own_listener = is_within(name, "localhost") && self.own_listeners.iter().any(|own| own.port() == port);
-        self.trusts(name) || (self.permits_name(name) && !is_own_listener)
+        self.allows_host(name) || (self.permits_name(name) && !is_own_listener)
     }
 
     fn is_own_listener(&self, address: IpAddr, port: u16) -> bool {
@@ -51,7 +51,7 @@ impl AddressPolicy {
     /// Checks a name before its resolution. [`permits`](Self::permits) checks the resolved addresses, unless the
     /// configuration [`trusts`](Self::trusts) the name.
     pub fn permits_name(&self, name: &str) -> bool {
-        if self.trusts(name) {
+        if self.allows_host(name) {
             return true;
         }
         if self.is_own_name(name) || WILDCARD_DNS_DOMAINS.iter().any(|parent| is_within(name, parent)) {
@@ -62,7 +62,7 @@ impl AddressPolicy {
     }
 
     /// Whether the configuration permits any address of this name.
-    pub fn trusts(&self, name: &str) -> bool {
+    pub fn allows_host(&self, name: &str) -> bool {
         self.allow_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 

@@ -114,7 +114,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             }
             text.push_str(literal);
         }
-        Pattern::split(&text, &gaps)
+        Pattern::from_wildcards(&text, &gaps)
     })
 }
 

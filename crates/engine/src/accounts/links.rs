@@ -71,7 +71,7 @@ impl Accounts {
     /// Returns a valid link's account and purpose. The link remains usable.
     pub async fn find_link(&self, token: &str) -> Result<OneTimeLink, LinkError> {
         self.verify_link_token(LinkKind::Account, token)?.ok_or(LinkError::Invalid)?;
-        let found = self.sessions.find_link(self.hash_link_token(token)?, self.context.now()).await?;
+        let found = self.store.find_link(self.hash_link_token(token)?, self.context.now()).await?;
         found.ok_or(LinkError::Invalid)
     }
 
@@ -96,7 +96,7 @@ impl Accounts {
                 let record = self.store.find_account(account.id).await?;
                 if record.is_some_and(|record| record.second_factor.is_some()) {
                     let redeemed =
-                        self.sessions.redeem_link_without_session(link, account.id, &hash, &password_set).await?;
+                        self.store.redeem_link_without_session(link, account.id, &hash, &password_set).await?;
                     let pending = self.new_pending_sign_in(account.id, &hash)?;
                     return if redeemed { Ok(SignInStep::SecondFactor(pending)) } else { Err(LinkError::Invalid) };
                 }
@@ -105,14 +105,14 @@ impl Accounts {
             }
         };
         let (session_token, session) = self.new_session(account.id, SignInMethod::Password, client)?;
-        let used = self.sessions.redeem_link(link, hash.as_ref(), session, &audit).await?;
+        let used = self.store.redeem_link(link, hash.as_ref(), session, &audit).await?;
         if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }
 
     /// A valid link created by an administrator.
     pub async fn find_account_link(&self, _: &Administrator, link_id: Uuid) -> Result<Option<AccessLink>, StoreError> {
         let token = self.build_link_token(LinkKind::Account, link_id)?;
-        let found = self.sessions.find_link(self.hash_link_token(&token)?, self.context.now()).await?;
+        let found = self.store.find_link(self.hash_link_token(&token)?, self.context.now()).await?;
         Ok(found.map(|OneTimeLink { account, expires_at, .. }| {
             build_account_link(link_id, account.email, &token, expires_at)
         }))
@@ -137,7 +137,7 @@ impl Accounts {
         );
         let link = NewOneTimeLink { token: self.hash_link_token(&token)?, account: account.id, purpose, expires_at };
         let audit = administrator.new_audit_event(&self.context, Action::AccountLinkCreated, account.id);
-        if !self.sessions.add_link(link, &audit).await? {
+        if !self.store.add_link(link, &audit).await? {
             return Err(AccountError::Disabled);
         }
         Ok(build_account_link(id, account.email.clone(), &token, expires_at))

@@ -81,7 +81,7 @@ impl Accounts {
         email: &Email,
         role: Role,
     ) -> Result<AccessLink, MemberError> {
-        if let TenantLookup::NotFound = self.workspaces.find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.store.find_workspace(workspace, workspace).await? {
             return Err(MemberError::WorkspaceNotFound);
         }
         self.invite_member(&ManagementActor::operator(workspace), email, role).await
@@ -111,7 +111,7 @@ impl Accounts {
         let audit =
             manager.new_audit_event(&self.context, Action::InvitationCreated, invitation.id.to_string(), vec![]);
         let limit = self.context.settings.max_members_per_workspace;
-        match self.members.create_invitation(&invitation, limit, &audit).await? {
+        match self.store.create_invitation(&invitation, limit, &audit).await? {
             InviteOutcome::Pending => Ok(self.build_invitation_link(&invitation)?),
             InviteOutcome::NotAllowed => Err(MemberError::NotAllowed),
             InviteOutcome::AlreadyMember => Err(MemberError::AlreadyMember),
@@ -125,7 +125,7 @@ impl Accounts {
         manager: &ManagementActor,
         page: PageRequest,
     ) -> Result<Page<Invitation>, StoreError> {
-        self.members.list_invitations(manager.workspace, self.context.now(), page).await
+        self.store.list_invitations(manager.workspace, self.context.now(), page).await
     }
 
     /// The link of a pending invitation to the manager's workspace.
@@ -134,22 +134,22 @@ impl Accounts {
         manager: &ManagementActor,
         id: InvitationId,
     ) -> Result<Option<AccessLink>, StoreError> {
-        let found = self.members.find_invitation(id, self.context.now()).await?;
+        let found = self.store.find_invitation(id, self.context.now()).await?;
         let own = found.filter(|invitation| invitation.workspace == manager.workspace);
         own.map(|invitation| self.build_invitation_link(&invitation)).transpose()
     }
 
     pub async fn withdraw_invitation(&self, manager: &ManagementActor, id: InvitationId) -> Result<(), MemberError> {
         let audit = manager.new_audit_event(&self.context, Action::InvitationWithdrawn, id.to_string(), vec![]);
-        let was_pending = self.members.withdraw_invitation(manager.workspace, id, &audit).await?;
+        let was_pending = self.store.withdraw_invitation(manager.workspace, id, &audit).await?;
         if was_pending { Ok(()) } else { Err(MemberError::InvitationNotFound) }
     }
 
     pub async fn find_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
         let id = self.verify_link_token(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
-        let found = self.members.find_invitation(InvitationId(id), self.context.now()).await?;
+        let found = self.store.find_invitation(InvitationId(id), self.context.now()).await?;
         let invitation = found.ok_or(InvitationError::NotValid)?;
-        match self.workspaces.find_workspace(invitation.workspace, invitation.workspace).await? {
+        match self.store.find_workspace(invitation.workspace, invitation.workspace).await? {
             TenantLookup::Found(workspace) => Ok(PendingInvitation { invitation, workspace }),
             TenantLookup::OtherTenant | TenantLookup::NotFound => Err(InvitationError::NotValid),
         }
@@ -169,7 +169,7 @@ impl Accounts {
         let account = user.account.id;
         let manager = ManagementActor { workspace: workspace.id, actor: Actor::Account(account), request_id };
         let audit = manager.new_audit_event(&self.context, Action::MembershipGranted, account.to_string(), vec![]);
-        acceptance_result(self.members.accept_invitation(invitation.id, account, &audit).await?)?;
+        acceptance_result(self.store.accept_invitation(invitation.id, account, &audit).await?)?;
         Ok(workspace)
     }
 
@@ -195,9 +195,7 @@ impl Accounts {
             manager.new_audit_event(&self.context, Action::MembershipGranted, id.to_string(), vec![]),
             self.context.new_account_audit_event(actor, Action::AccountSignedIn, id),
         ];
-        acceptance_result(
-            self.members.accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?,
-        )?;
+        acceptance_result(self.store.accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?)?;
         Ok((session_token, workspace))
     }
 
@@ -205,12 +203,12 @@ impl Accounts {
         let changes = vec!["role".to_owned()];
         let audit = manager.new_audit_event(&self.context, Action::MembershipChanged, account.to_string(), changes);
         let membership = Membership { workspace: manager.workspace, role };
-        member_change_result(self.members.change_member_role(account, membership, &audit).await?)
+        member_change_result(self.store.change_member_role(account, membership, &audit).await?)
     }
 
     pub async fn remove_member(&self, manager: &ManagementActor, account: AccountId) -> Result<(), MemberError> {
         let audit = manager.new_audit_event(&self.context, Action::MembershipWithdrawn, account.to_string(), vec![]);
-        member_change_result(self.members.remove_member(account, manager.workspace, &audit).await?)
+        member_change_result(self.store.remove_member(account, manager.workspace, &audit).await?)
     }
 
     /// The members of the manager's workspace, sorted by address.
@@ -219,7 +217,7 @@ impl Accounts {
         manager: &ManagementActor,
         page: PageRequest,
     ) -> Result<Page<(Account, Role)>, StoreError> {
-        self.members.list_members(manager.workspace, page).await
+        self.store.list_members(manager.workspace, page).await
     }
 
     /// The workspaces that a user may access: all of them, for an administrator.
@@ -229,7 +227,7 @@ impl Accounts {
         page: PageRequest,
     ) -> Result<Page<Workspace>, StoreError> {
         if user.account.is_admin {
-            return self.workspaces.list_all_workspaces(page).await;
+            return self.store.list_all_workspaces(page).await;
         }
         let known = |membership: &Membership| self.context.control_plane.workspace(membership.workspace);
         let mut items: Vec<Workspace> =

@@ -40,8 +40,7 @@ use crate::{
     context::Context,
     management::ManagementActor,
     ports::{
-        AccountStore, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberStore, PasswordChange, SessionStore,
-        StoreError, WorkspaceStore,
+        LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange, Store, StoreError,
     },
     rate_limit::ip_bucket,
 };
@@ -194,29 +193,17 @@ impl From<passwords::PasswordQueueFull> for PasswordError {
 #[debug("Accounts")]
 pub struct Accounts {
     context: Arc<Context>,
-    store: Arc<dyn AccountStore>,
-    members: Arc<dyn MemberStore>,
-    sessions: Arc<dyn SessionStore>,
-    workspaces: Arc<dyn WorkspaceStore>,
+    store: Arc<dyn Store>,
     password_hasher: PasswordHasher,
     /// Active delays of throttled logins. A throttled attempt then needs no query.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
 }
 
 impl Accounts {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        store: Arc<dyn AccountStore>,
-        members: Arc<dyn MemberStore>,
-        sessions: Arc<dyn SessionStore>,
-        workspaces: Arc<dyn WorkspaceStore>,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn Store>) -> Self {
         Accounts {
             context: Arc::clone(context),
             store,
-            members,
-            sessions,
-            workspaces,
             password_hasher: PasswordHasher::default(),
             login_delays: Cache::new(MAX_CACHED_DELAYS),
         }
@@ -239,7 +226,7 @@ impl Accounts {
         }
         let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
-        let is_begun = self.sessions.begin_session(session, &hash, guess, &audit).await?;
+        let is_begun = self.store.begin_session(session, &hash, guess, &audit).await?;
         if is_begun { Ok(SignInStep::SignedIn(token)) } else { Err(SignInError::WrongCredentials) }
     }
 
@@ -262,7 +249,7 @@ impl Accounts {
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountPasswordSet, account);
         let change =
             PasswordChange { account, current, new, session: self.hash_session_token(session)?, attempt: guess };
-        let is_changed = self.sessions.change_password(change, &audit).await?;
+        let is_changed = self.store.change_password(change, &audit).await?;
         if is_changed { Ok(()) } else { Err(PasswordError::WrongPassword) }
     }
 
@@ -290,7 +277,7 @@ impl Accounts {
     async fn count_attempt(&self, attempt: LoginAttempt) -> Result<LoginAttempt, SignInError> {
         let until = match self.cached_login_delay(&attempt) {
             Some(until) => Some(until),
-            None => self.sessions.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
+            None => self.store.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
                 self.login_delays.insert(who, until);
                 until
             }),

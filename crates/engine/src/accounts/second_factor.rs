@@ -228,8 +228,7 @@ impl Accounts {
         }
         let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let attempts = [self.new_login_attempt(record.account.email.as_str(), client.address)?, attempt];
-        let is_begun =
-            self.sessions.begin_session_with_second_factor(session, &password, used, attempts, &audit).await?;
+        let is_begun = self.store.begin_session_with_second_factor(session, &password, used, attempts, &audit).await?;
         if is_begun { Ok(token) } else { Err(SecondFactorError::WrongCode) }
     }
 

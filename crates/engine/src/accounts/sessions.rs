@@ -104,7 +104,7 @@ impl Accounts {
         current: &SessionToken,
     ) -> Result<Vec<SessionListItem>, StoreError> {
         let current = self.hash_session_token(current)?;
-        let found = self.sessions.list_sessions(user.account.id, self.context.now()).await?;
+        let found = self.store.list_sessions(user.account.id, self.context.now()).await?;
         let item = |session: SessionSummary| {
             Ok(SessionListItem {
                 id: self.public_session_id(session.token)?,
@@ -120,11 +120,11 @@ impl Accounts {
     /// Ends one of the user's sessions. Returns `false` if the id is unknown.
     pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
         let account = user.account.id;
-        for session in self.sessions.list_sessions(account, self.context.now()).await? {
+        for session in self.store.list_sessions(account, self.context.now()).await? {
             if self.public_session_id(session.token)? == id {
                 let audit =
                     self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-                return self.sessions.end_session(session.token, &audit).await;
+                return self.store.end_session(session.token, &audit).await;
             }
         }
         Ok(false)
@@ -134,17 +134,17 @@ impl Accounts {
     pub async fn end_other_sessions(&self, user: &ConsoleUser, current: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
-        self.sessions.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
+        self.store.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
     }
 
     /// Returns the user of a valid session, and extends the session.
     pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
-        let Some(found) = self.sessions.find_session(hash, now).await? else { return Ok(None) };
+        let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
         if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
             let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
-            self.sessions.extend_session(hash, now, expires_at).await?;
+            self.store.extend_session(hash, now, expires_at).await?;
         }
         let needs_second_factor = self.context.settings.require_second_factor
             && token.method() == SignInMethod::Password
@@ -156,7 +156,7 @@ impl Accounts {
     pub async fn sign_out(&self, user: &ConsoleUser, token: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
-        self.sessions.end_session(self.hash_session_token(token)?, &audit).await?;
+        self.store.end_session(self.hash_session_token(token)?, &audit).await?;
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl Accounts {
     }
 
     /// `None`: the message belongs to another session, has expired or was altered.
-    pub fn open_flash(&self, session: &SessionToken, sealed: &str) -> Option<String> {
+    pub fn unseal_flash(&self, session: &SessionToken, sealed: &str) -> Option<String> {
         String::from_utf8(self.unseal_from_browser(&flash_purpose(session), sealed)?).ok()
     }
 

@@ -16,7 +16,7 @@ use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Pro
 pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, Clock, CompletionTime, NetworkActivity, StoreError,
+    ActivityDelta, ActivityFilter, ActivityStore, Clock, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
 
@@ -128,7 +128,7 @@ pub struct OverviewFilter {
 pub struct ProjectOverview {
     pub span: OverviewPeriods,
     /// Consecutive, without gaps.
-    pub periods: Vec<ActivityPeriod>,
+    pub periods: Vec<PeriodActivity>,
     /// Sum of all periods.
     pub total: ActivityCounts,
     /// `None`: no check has completed.
@@ -202,7 +202,7 @@ impl Activity {
         let _guard = activity.flushing.lock().await;
         let counts = activity.drain();
         for (number, batch) in counts.chunks(MAX_BATCH_COUNTERS).enumerate() {
-            let stored = self.store.add_activity(batch.iter().map(ActivityCount::from).collect()).await;
+            let stored = self.store.add_activity(batch.iter().map(ActivityDelta::from).collect()).await;
             if let Err(error) = stored {
                 activity.add_back(&counts[number * MAX_BATCH_COUNTERS..]);
                 return Err(error);
@@ -251,7 +251,7 @@ impl Activity {
         let span = span.periods(self.clock.now());
         let OverviewPeriods { from, to, length } = span;
         let mut periods: Vec<_> =
-            span.starts().map(|start| ActivityPeriod { start, counts: ActivityCounts::default() }).collect();
+            span.starts().map(|start| PeriodActivity { start, counts: ActivityCounts::default() }).collect();
         let filter = |network| ActivityFilter { from, to, period: length, product, network };
 
         merge_periods(&mut periods, self.store.activity(project, filter(network.clone())).await?, |counts, found| {
@@ -309,11 +309,11 @@ fn start_of_hour(at: Timestamp) -> Timestamp {
 
 /// Merges found counts into their periods. Both are sorted by start.
 fn merge_periods(
-    periods: &mut [ActivityPeriod],
-    found: Vec<ActivityPeriod>,
+    periods: &mut [PeriodActivity],
+    found: Vec<PeriodActivity>,
     merge: impl Fn(&mut ActivityCounts, ActivityCounts),
 ) {
-    for ActivityPeriod { start, counts } in found {
+    for PeriodActivity { start, counts } in found {
         if let Ok(index) = periods.binary_search_by_key(&start, |period| period.start) {
             merge(&mut periods[index].counts, counts);
         }

@@ -22,7 +22,7 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-use crate::ports::{ActivityCount, AttemptOutcome, MarkedPending};
+use crate::ports::{ActivityDelta, AttemptOutcome, MarkedPending};
 
 /// Limit while the store is unavailable; some tens of megabytes.
 const MAX_COUNTERS: usize = 100_000;
@@ -202,9 +202,9 @@ fn add_outcome<V: Verdict + Clone>(counts: &mut ActivityCounts, check: &Check<V>
     }
 }
 
-impl From<&(CounterKey, ActivityCounts)> for ActivityCount {
+impl From<&(CounterKey, ActivityCounts)> for ActivityDelta {
     fn from((key, counts): &(CounterKey, ActivityCounts)) -> Self {
-        ActivityCount {
+        ActivityDelta {
             project: ProjectId(key.project),
             minute: Timestamp::from_second(key.minute.saturating_mul(60)).unwrap_or(Timestamp::UNIX_EPOCH),
             product: key.product,
@@ -318,7 +318,7 @@ mod tests {
             counts,
             ActivityCounts { attempts_delivered: 1, attempts_failed: 2, given_up: 1, ..ActivityCounts::default() }
         );
-        assert_eq!(ActivityCount::from(&(key, counts)).minute, "2026-11-15T02:30:00Z".parse().unwrap());
+        assert_eq!(ActivityDelta::from(&(key, counts)).minute, "2026-11-15T02:30:00Z".parse().unwrap());
     }
 
     #[test]

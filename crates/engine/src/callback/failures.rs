@@ -122,7 +122,7 @@ impl Callbacks {
         let found = self.store.list_failed_callbacks(query).await?;
         let keys = self.context.keys();
         let failure = |callback: FailedCallback| {
-            let url = sealing::open_url(&keys, callback.check, &callback.url);
+            let url = sealing::unseal_url(&keys, callback.check, &callback.url);
             let receiver = url.map_or_else(|| ERASED.to_owned(), |url| url.authority().to_owned());
             to_failure(callback, filter.state, receiver)
         };

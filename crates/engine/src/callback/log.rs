@@ -154,11 +154,11 @@ impl Callbacks {
             ended_at: log.ended_at,
             status: log.status,
             failure: log.failure,
-            exchange: log.exchange.and_then(|sealed| sealing::open_exchange(&keys, check, &sealed)),
+            exchange: log.exchange.and_then(|sealed| sealing::unseal_exchange(&keys, check, &sealed)),
         };
         Ok(Some(CallbackLog {
-            url: sealing::open_url(&keys, check, &url).map(|url| url.as_str().to_owned()),
-            body: body.and_then(|body| String::from_utf8(sealing::open_body(&keys, check, &body)?).ok()),
+            url: sealing::unseal_url(&keys, check, &url).map(|url| url.as_str().to_owned()),
+            body: body.and_then(|body| String::from_utf8(sealing::unseal_body(&keys, check, &body)?).ok()),
             state,
             attempts: attempts.into_iter().map(attempt).collect(),
         }))

@@ -22,7 +22,7 @@ pub fn seal_url(
     keys.seal(entropy, &context("callback-url", check), url.as_str().as_bytes(), now).map(Sealed)
 }
 
-pub fn open_url(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<CallbackUrl> {
+pub fn unseal_url(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<CallbackUrl> {
     let text = String::from_utf8(keys.unseal(&context("callback-url", check), &sealed.0)?).ok()?;
     CallbackUrl::from_stored(&text).ok()
 }
@@ -31,7 +31,7 @@ pub fn seal_body(keys: &KeyRing, entropy: &dyn Entropy, now: Timestamp, check: C
     keys.seal(entropy, &context("callback-body", check), body, now).map(Sealed)
 }
 
-pub fn open_body(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
+pub fn unseal_body(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
     keys.unseal(&context("callback-body", check), &sealed.0)
 }
 
@@ -46,7 +46,7 @@ pub fn seal_exchange(
     keys.seal(entropy, &context("callback-exchange", check), &plain, now).map(Sealed)
 }
 
-pub fn open_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
+pub fn unseal_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
     let opened: Exchange =
         serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()?;
     // Earlier releases stored more.

@@ -46,7 +46,7 @@ impl KeyUnsealError {
 
 impl KeyRing {
     /// Unseals the stored keys. Reuses keys of `previous` with the same schedule, since parsing RSA keys is slow.
-    pub fn open(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, KeyUnsealError> {
+    pub fn from_sealed(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, KeyUnsealError> {
         let known: HashMap<KeyId, (&KeySchedule, &Arc<KeyMaterial>)> =
             previous.keys.iter().map(|(id, schedule, material)| (*id, (schedule, material))).collect();
         let keys = stored
@@ -119,7 +119,7 @@ impl KeyRing {
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (id, sealed) = sealed.split_first_chunk::<16>()?;
         self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
-            KeyMaterial::Seal(key) => key.open(context, sealed).map(|plain| plain.to_vec()),
+            KeyMaterial::Seal(key) => key.unseal(context, sealed).map(|plain| plain.to_vec()),
             KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Hash(_) => None,
         })
     }
@@ -227,7 +227,7 @@ pub(super) fn legacy_seal_context(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
 
 pub(super) fn unseal_key(key: &SealedKey, master: &MasterKey) -> Result<Zeroizing<Vec<u8>>, KeyUnsealError> {
     let context = seal_context(key.id, key.purpose, &key.schedule);
-    master.open(&context, &key.sealed).ok_or_else(|| KeyUnsealError::of(key))
+    master.unseal(&context, &key.sealed).ok_or_else(|| KeyUnsealError::of(key))
 }
 
 fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, KeyUnsealError> {
@@ -250,7 +250,7 @@ fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, K
 }
 
 fn callback_material(mode: Mode, pkcs8: &[u8]) -> Option<KeyMaterial> {
-    CallbackSigner::for_mode(mode, pkcs8).map(KeyMaterial::Callback)
+    CallbackSigner::from_pkcs8(mode, pkcs8).map(KeyMaterial::Callback)
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
         let schedule = KeySchedule { published_at: now, active_from: now, retires_at: Some(now), gone_at: Some(later) };
         let sealed = master.seal(&entropy, &seal_context(id, purpose, &schedule), &[7; 32]);
         let stored = SealedKey { id, purpose, schedule, sealed };
-        let ring = KeyRing::open(std::slice::from_ref(&stored), &master, &KeyRing::default()).unwrap();
+        let ring = KeyRing::from_sealed(std::slice::from_ref(&stored), &master, &KeyRing::default()).unwrap();
         for altered in [
             KeySchedule { published_at: later, ..schedule },
             KeySchedule { active_from: later, ..schedule },
@@ -281,7 +281,7 @@ mod tests {
         ] {
             let altered = [SealedKey { schedule: altered, ..stored.clone() }];
             for previous in [&KeyRing::default(), &ring] {
-                assert!(KeyRing::open(&altered, &master, previous).is_err(), "{altered:?}");
+                assert!(KeyRing::from_sealed(&altered, &master, previous).is_err(), "{altered:?}");
             }
         }
     }

@@ -34,7 +34,7 @@ impl SealingKey {
     }
 
     /// Returns `None` for another key, another context, or altered bytes.
-    pub fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    pub fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut text = Zeroizing::new(text.to_vec());
         let plain =
@@ -72,8 +72,8 @@ impl MasterKey {
         self.0.seal(entropy, context, plain)
     }
 
-    pub fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-        self.0.open(context, sealed)
+    pub fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        self.0.unseal(context, sealed)
     }
 }
 
@@ -89,15 +89,15 @@ mod tests {
         let theirs = MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap();
         let sealed = ours.seal(&entropy, b"key 1", b"secret");
 
-        assert_eq!(ours.open(b"key 1", &sealed).unwrap().as_slice(), b"secret");
-        assert!(ours.open(b"key 2", &sealed).is_none());
-        assert!(theirs.open(b"key 1", &sealed).is_none());
+        assert_eq!(ours.unseal(b"key 1", &sealed).unwrap().as_slice(), b"secret");
+        assert!(ours.unseal(b"key 2", &sealed).is_none());
+        assert!(theirs.unseal(b"key 1", &sealed).is_none());
         for index in 0..sealed.len() {
             let mut altered = sealed.clone();
             altered[index] ^= 1;
-            assert!(ours.open(b"key 1", &altered).is_none(), "byte {index}");
+            assert!(ours.unseal(b"key 1", &altered).is_none(), "byte {index}");
         }
-        assert!(ours.open(b"key 1", b"short").is_none());
+        assert!(ours.unseal(b"key 1", b"short").is_none());
     }
 
     #[test]

@@ -27,7 +27,7 @@ const MAX_UPGRADE_ATTEMPTS: usize = 10;
 
 /// Whether an earlier release sealed these keys, without their schedules, with this master key.
 pub fn has_legacy_seals(stored: &[SealedKey], master: &MasterKey) -> bool {
-    let opens = |key: &SealedKey| master.open(&legacy_seal_context(key.id, key.purpose), &key.sealed).is_some();
+    let opens = |key: &SealedKey| master.unseal(&legacy_seal_context(key.id, key.purpose), &key.sealed).is_some();
     !stored.is_empty() && stored.iter().all(opens)
 }
 
@@ -51,14 +51,14 @@ pub(crate) async fn upgrade_legacy_keys(
         let resealed = stored
             .iter()
             .map(|key| {
-                let plain = master.open(&legacy_seal_context(key.id, key.purpose), &key.sealed);
+                let plain = master.unseal(&legacy_seal_context(key.id, key.purpose), &key.sealed);
                 let plain = plain.ok_or_else(|| KeyUnsealError::of(key))?;
                 let sealed = master.seal(entropy, &seal_context(key.id, key.purpose, &key.schedule), &plain);
                 Ok(SealedKey { sealed, ..key.clone() })
             })
             .collect::<Result<Vec<_>, KeyUnsealError>>()
             .map_err(RefreshError::from)?;
-        let ring = KeyRing::open(&resealed, master, &KeyRing::default()).map_err(RefreshError::from)?;
+        let ring = KeyRing::from_sealed(&resealed, master, &KeyRing::default()).map_err(RefreshError::from)?;
         // Without a hash key, no credential could be used.
         let digests: Vec<(ClientId, SecretDigest)> = credentials
             .iter()

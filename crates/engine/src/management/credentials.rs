@@ -72,7 +72,7 @@ impl Management {
         completion: Option<&IdempotentResponse>,
     ) -> Result<(), ManagementError> {
         let limits = self.credential_limits();
-        match self.credentials.create_credential(&issued.credential, audit, completion, limits).await? {
+        match self.store.create_credential(&issued.credential, audit, completion, limits).await? {
             CreateCredentialOutcome::Created => {
                 self.context.refresh_after_write().await;
                 Ok(())
@@ -122,7 +122,7 @@ impl Management {
             let target = issued.credential.client_id.to_string();
             let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, changes);
             let (new, limits) = (&issued.credential, self.credential_limits());
-            match self.credentials.rotate_credential(&old, new, retires_at, &audit, limits).await? {
+            match self.store.rotate_credential(&old, new, retires_at, &audit, limits).await? {
                 RotateCredentialOutcome::Rotated => {
                     self.context.refresh_after_write().await;
                     return Ok(issued);
@@ -140,7 +140,7 @@ impl Management {
         workspace: WorkspaceId,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        if let TenantLookup::NotFound = self.workspaces.find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.store.find_workspace(workspace, workspace).await? {
             return Err(ManagementError::WorkspaceNotFound);
         }
         self.create_credential_as_operator(CredentialOwner::Workspace(workspace), expires_at).await
@@ -167,11 +167,8 @@ impl Management {
         client_id: &ClientId,
     ) -> Result<Credential, ManagementError> {
         self.authorize(manager, owner).await?;
-        match self.credentials.find_credential(owner, client_id).await? {
-            TenantLookup::Found(credential) => Ok(credential),
-            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("credential")),
-            TenantLookup::NotFound => Err(ManagementError::CredentialNotFound),
-        }
+        let found = self.store.find_credential(owner, client_id).await?;
+        found.found_or(ManagementError::OtherOwner("credential"), ManagementError::CredentialNotFound)
     }
 
     pub async fn list_credentials(
@@ -181,7 +178,7 @@ impl Management {
         page: PageRequest,
     ) -> Result<Page<Credential>, ManagementError> {
         self.authorize(manager, owner).await?;
-        Ok(self.credentials.list_credentials(owner, page).await?)
+        Ok(self.store.list_credentials(owner, page).await?)
     }
 
     /// Deletes a credential. Its tokens are rejected from then on.
@@ -199,7 +196,7 @@ impl Management {
             }
             let audit =
                 manager.new_audit_event(&self.context, Action::CredentialDeleted, client_id.to_string(), vec![]);
-            match self.credentials.delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
+            match self.store.delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
                 TenantLookup::Found(DeleteCredentialOutcome::Deleted) => {
                     self.context.refresh_after_write().await;
                     return Ok(());

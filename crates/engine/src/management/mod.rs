@@ -29,10 +29,7 @@ use crate::{
     context::Context,
     idempotency::{Idempotency, IdempotencyScope},
     networks::Networks,
-    ports::{
-        AccountStore, AuditStore, CredentialStore, KeyStore, ProjectStore, StoreError, TenantLookup, UsageStore,
-        WorkspaceStore,
-    },
+    ports::{Store, StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -126,14 +123,7 @@ pub struct CreatedWorkspace {
 #[debug("Management")]
 pub struct Management {
     pub(crate) context: Arc<Context>,
-    pub(crate) workspaces: Arc<dyn WorkspaceStore>,
-    pub(crate) projects: Arc<dyn ProjectStore>,
-    pub(crate) credentials: Arc<dyn CredentialStore>,
-    pub(crate) usage: Arc<dyn UsageStore>,
-    pub(crate) audit: Arc<dyn AuditStore>,
-    pub(crate) keys: Arc<dyn KeyStore>,
-    /// For the names of actors in the audit log.
-    pub(crate) accounts: Arc<dyn AccountStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) networks: Arc<Networks>,
 }
@@ -160,14 +150,7 @@ impl Management {
         manager: &ManagementActor,
         workspace: WorkspaceId,
     ) -> Result<(), ManagementError> {
-        if manager.workspace == workspace {
-            return Ok(());
-        }
-        match self.workspaces.find_workspace(manager.workspace, workspace).await? {
-            TenantLookup::Found(_) => Ok(()),
-            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("workspace")),
-            TenantLookup::NotFound => Err(ManagementError::WorkspaceNotFound),
-        }
+        if manager.workspace == workspace { Ok(()) } else { self.workspace(manager, workspace).await.map(drop) }
     }
 
     /// Creates a workspace with its first credential.
@@ -182,7 +165,7 @@ impl Management {
             operator.new_audit_event(&self.context, Action::WorkspaceCreated, id.to_string(), vec![]),
             operator.new_audit_event(&self.context, Action::CredentialCreated, client_id, vec![]),
         ];
-        self.workspaces.create_workspace(&workspace, Some(&credential.credential), &audit).await?;
+        self.store.create_workspace(&workspace, Some(&credential.credential), &audit).await?;
         self.context.refresh_after_write().await;
         Ok(CreatedWorkspace { workspace, credential })
     }
@@ -197,7 +180,7 @@ impl Management {
         let (actor, request_id) = administrator.actor_and_request_id();
         let manager = ManagementActor { workspace: workspace.id, actor, request_id };
         let audit = manager.new_audit_event(&self.context, Action::WorkspaceCreated, workspace.id.to_string(), vec![]);
-        self.workspaces.create_workspace(&workspace, None, &[audit]).await?;
+        self.store.create_workspace(&workspace, None, &[audit]).await?;
         self.context.refresh_after_write().await;
         Ok(workspace)
     }
@@ -223,17 +206,14 @@ impl Management {
         let changes = vec!["rate_limits".to_owned()];
         let operator = ManagementActor::operator(id);
         let audit = operator.new_audit_event(&self.context, Action::WorkspaceUpdated, id.to_string(), changes);
-        let workspace = self.workspaces.set_workspace_limits(id, limits, audit.at, &audit).await?;
+        let workspace = self.store.set_workspace_limits(id, limits, audit.at, &audit).await?;
         self.context.refresh_after_write().await;
         Ok(workspace)
     }
 
     pub async fn workspace(&self, manager: &ManagementActor, id: WorkspaceId) -> Result<Workspace, ManagementError> {
-        match self.workspaces.find_workspace(manager.workspace, id).await? {
-            TenantLookup::Found(workspace) => Ok(workspace),
-            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("workspace")),
-            TenantLookup::NotFound => Err(ManagementError::WorkspaceNotFound),
-        }
+        let found = self.store.find_workspace(manager.workspace, id).await?;
+        found.found_or(ManagementError::OtherOwner("workspace"), ManagementError::WorkspaceNotFound)
     }
 
     pub async fn rename_workspace(
@@ -257,8 +237,7 @@ impl Management {
                 id.to_string(),
                 vec!["name".to_owned()],
             );
-            if let Some(renamed) = self.workspaces.rename_workspace(id, &name, Some(&current), audit.at, &audit).await?
-            {
+            if let Some(renamed) = self.store.rename_workspace(id, &name, Some(&current), audit.at, &audit).await? {
                 self.context.refresh_after_write().await;
                 return Ok(renamed);
             }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     idempotency::IdempotentRequest,
-    ports::{CreateProjectOutcome, TenantLookup, UpdateProjectOutcome},
+    ports::{CreateProjectOutcome, UpdateProjectOutcome},
 };
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Management {
         let completion = self.idempotency.seal_response(idempotency.as_ref(), &created)?;
         let max = self.context.settings.tenant_limits.projects_per_workspace;
         let written = self
-            .projects
+            .store
             .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref(), max)
             .await?;
         match written {
@@ -98,11 +98,8 @@ impl Management {
         id: ProjectId,
     ) -> Result<Project, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        match self.projects.find_project(workspace, id).await? {
-            TenantLookup::Found(project) => Ok(project),
-            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("project")),
-            TenantLookup::NotFound => Err(ManagementError::ProjectNotFound),
-        }
+        let found = self.store.find_project(workspace, id).await?;
+        found.found_or(ManagementError::OtherOwner("project"), ManagementError::ProjectNotFound)
     }
 
     pub async fn list_projects(
@@ -113,7 +110,7 @@ impl Management {
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        Ok(self.projects.list_projects(workspace, page, filter).await?)
+        Ok(self.store.list_projects(workspace, page, filter).await?)
     }
 
     pub async fn patch_project(
@@ -227,7 +224,7 @@ impl Management {
                 ));
             }
             let replacement = credential.as_ref().map(|issued| &issued.credential);
-            match self.projects.update_project(&changed, replacement, &audit).await? {
+            match self.store.update_project(&changed, replacement, &audit).await? {
                 UpdateProjectOutcome::Updated => {
                     self.context.refresh_after_write().await;
                     return Ok(UpdatedProject { project: changed, credential });

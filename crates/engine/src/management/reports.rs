@@ -76,7 +76,7 @@ impl Management {
             None => self.authorize_workspace(manager, workspace).await?,
         }
         let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
-        let rows = self.usage.usage(workspace, filter).await?;
+        let rows = self.store.usage(workspace, filter).await?;
         Ok(UsageReport { from, to, grouping: request.grouping, rows })
     }
 
@@ -88,12 +88,12 @@ impl Management {
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, ManagementError> {
         self.authorize_workspace(manager, workspace).await?;
-        Ok(self.audit.list_audit_events(workspace, filter, page).await?)
+        Ok(self.store.list_audit_events(workspace, filter, page).await?)
     }
 
     /// All keys, sorted by purpose and start of activity.
     pub async fn list_keys(&self, _: &Administrator) -> Result<Vec<KeyWithKid>, StoreError> {
-        let summaries = keys::list_key_summaries(&*self.keys, &*self.context.clock).await?;
+        let summaries = keys::list_key_summaries(&*self.store, &*self.context.clock).await?;
         let ring = self.context.keys();
         let kids: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
         let with_kid =
@@ -112,7 +112,7 @@ impl Management {
         let rotation = KeyRotation { purpose, emergency, actor, request_id };
         let master = self.context.control_plane.master_key();
         let successor =
-            keys::rotate_key(rotation, &*self.keys, master, &*self.context.clock, &*self.context.entropy).await?;
+            keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         self.context.refresh_after_write().await;
         Ok(successor)
     }
@@ -124,7 +124,7 @@ impl Management {
         filter: &AuditFilter,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, StoreError> {
-        self.audit.list_all_audit_events(filter, page).await
+        self.store.list_all_audit_events(filter, page).await
     }
 
     /// Email addresses of the accounts that occur in audit events.
@@ -137,7 +137,7 @@ impl Management {
         let targets = targets.filter_map(|event| event.target.parse().ok());
         let accounts: BTreeSet<AccountId> = actors.chain(targets).collect();
         let accounts: Vec<AccountId> = accounts.into_iter().collect();
-        Ok(self.accounts.emails_of_accounts(&accounts).await?.into_iter().collect())
+        Ok(self.store.emails_of_accounts(&accounts).await?.into_iter().collect())
     }
 
     /// Email addresses of the accounts that created credentials.
@@ -153,13 +153,13 @@ impl Management {
             })
             .collect();
         let accounts: Vec<AccountId> = accounts.into_iter().collect();
-        Ok(self.accounts.emails_of_accounts(&accounts).await?.into_iter().collect())
+        Ok(self.store.emails_of_accounts(&accounts).await?.into_iter().collect())
     }
 
     /// Parses an audit actor: an email address, a client id, `operator` or `system`. Returns `None` if there is none.
     pub async fn resolve_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
         if let Ok(email) = text.parse::<Email>() {
-            let record = self.accounts.find_account_by_email(&email).await?;
+            let record = self.store.find_account_by_email(&email).await?;
             return Ok(record.map(|record| Actor::Account(record.account.id)));
         }
         Ok(match text {

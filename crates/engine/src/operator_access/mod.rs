@@ -98,7 +98,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError>;
 
     /// Called when a verification has begun to wait for this SMS of the end-user. Only simulated operators act on it.
-    fn sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
+    fn on_sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
 
     /// The sender of an SMS with the code of a check, as the operator reports it. `None`: the SMS is ignored.
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender>;

@@ -28,31 +28,21 @@ use uuid::Uuid;
 
 use super::{SmsKey, StoreError};
 
-/// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SmsOutcome {
-    /// The SMS concluded a check.
-    Concluded,
-    /// The check was already concluded or past its deadline.
-    TooLate,
-    /// A check became `PENDING`: the sender matches, the code is missing or invalid.
-    Pending,
-    /// No open check expects the SMS.
-    Unmatched,
-    /// No valid code, and a sender that is not attributable to a subscriber.
-    Unusable,
-}
-
-impl SmsOutcome {
-    /// Label value in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SmsOutcome::Concluded => "concluded",
-            SmsOutcome::TooLate => "too_late",
-            SmsOutcome::Pending => "pending",
-            SmsOutcome::Unmatched => "unmatched",
-            SmsOutcome::Unusable => "unusable",
-        }
+ringtrue_domain::named_enum! {
+    /// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again. Metrics are
+    /// labelled with the names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum SmsOutcome {
+        /// The SMS concluded a check.
+        Concluded = "concluded",
+        /// The check was already concluded or past its deadline.
+        TooLate = "too_late",
+        /// A check became `PENDING`: the sender matches, the code is missing or invalid.
+        Pending = "pending",
+        /// No open check expects the SMS.
+        Unmatched = "unmatched",
+        /// No valid code, and a sender that is not attributable to a subscriber.
+        Unusable = "unusable",
     }
 }
 

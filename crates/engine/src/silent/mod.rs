@@ -9,9 +9,7 @@ use std::{net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{
-        Check, CheckId, CheckStatus, ClaimedNumber, DiscoveredNumber, ErrorCode, Lifecycle, OpenState, Reference,
-    },
+    lifecycle::{Check, CheckId, CheckStatus, DiscoveredNumber, ErrorCode, Lifecycle, OpenState, Reference},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -140,12 +138,7 @@ impl SilentFlow {
         let id = CheckId(self.context.new_uuid(now));
         let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
-        let claimed = number
-            .as_ref()
-            .map(|number| {
-                Ok::<_, StoreError>(ClaimedNumber { hash: self.context.hash_number(number)?, tail: number.tail() })
-            })
-            .transpose()?;
+        let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
         let check = Check {
             id,
             project: project.id,
@@ -230,10 +223,10 @@ impl SilentFlow {
         if verify_slices_are_equal(&given.0, &decision.code_hash.0).is_err() {
             return Err(self.count_wrong_code(check).await?);
         }
-        let proof = match self.open_result(id, check.mode, &decision.verdict)? {
+        let proof = match self.unseal_result(id, check.mode, &decision.verdict)? {
             SilentResult::Match(matched) => OperatorVerdict::Match(matched),
             SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
-                number: Some(ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() }),
+                number: Some(self.context.claimed_number(&number)?),
                 sealed: Some(self.seal_number(id, &number)?),
             }),
         };

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::{
     SilentFlow,
-    secrets::{PendingRedirect, SilentCheckInput, open_redirect_url, seal_input},
+    secrets::{PendingRedirect, SilentCheckInput, seal_input, unseal_redirect_url},
 };
 use crate::{
     activity::ActivityRecorder,
@@ -197,7 +197,7 @@ impl SilentFlow {
         let check: SilentCheck = downcast(check)?;
         match session {
             Some(session) if session.verdict.is_none() => {
-                let input = self.open_input(check.id, check.mode, &session.input)?;
+                let input = self.unseal_input(check.id, check.mode, &session.input)?;
                 Ok(SessionState::Open(check, input))
             }
             // The session of a step is stored when the device is redirected.
@@ -295,7 +295,7 @@ impl SilentFlow {
         let Some(consumed) = self.store.consume_state(id, self.state_hash(id, returned.state)?).await? else {
             return self.handle_invalid_state(id).await;
         };
-        let pending = self.open_pending_redirect(id, &consumed.pending_redirect)?;
+        let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
         let outcome = self.complete_redirect(id, connector, consumed.record, &pending, returned).await?;
         Ok(outcome.began_at_page(pending.began_at_page))
     }
@@ -391,7 +391,7 @@ impl SilentFlow {
             check: check.id,
             project: check.project,
             reference: check.reference.clone(),
-            redirect_url: check.redirect_url.as_ref().and_then(|url| open_redirect_url(&self.context, check.id, url)),
+            redirect_url: check.redirect_url.as_ref().and_then(|url| unseal_redirect_url(&self.context, check.id, url)),
             result,
             may_use_reverse_sms,
             verification: check.verification.and_then(|id| {

@@ -133,7 +133,7 @@ impl SilentFlow {
         self.context.keyed_hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
     }
 
-    pub(super) fn open_input(
+    pub(super) fn unseal_input(
         &self,
         check: CheckId,
         mode: Mode,
@@ -155,7 +155,11 @@ impl SilentFlow {
         seal_json(&self.context, "leg", check, redirect)
     }
 
-    pub(super) fn open_pending_redirect(&self, check: CheckId, sealed: &Sealed) -> Result<PendingRedirect, StoreError> {
+    pub(super) fn unseal_pending_redirect(
+        &self,
+        check: CheckId,
+        sealed: &Sealed,
+    ) -> Result<PendingRedirect, StoreError> {
         self.unseal_json("leg", check, sealed)
     }
 
@@ -167,7 +171,12 @@ impl SilentFlow {
         seal_json(&self.context, "reply", check, &note)
     }
 
-    pub(super) fn open_result(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<SilentResult, StoreError> {
+    pub(super) fn unseal_result(
+        &self,
+        check: CheckId,
+        mode: Mode,
+        sealed: &Sealed,
+    ) -> Result<SilentResult, StoreError> {
         match self.unseal_json("reply", check, sealed)? {
             SealedSilentResult::Match(matched) => Ok(SilentResult::Match(matched)),
             SealedSilentResult::Number(number) => {
@@ -208,7 +217,7 @@ pub(crate) fn seal_redirect_url(context: &Context, check: CheckId, url: &Redirec
 }
 
 /// `None`: the URL can no longer be unsealed.
-pub(crate) fn open_redirect_url(context: &Context, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
+pub(crate) fn unseal_redirect_url(context: &Context, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
     let text = String::from_utf8(context.unseal_for_check("redirect-url", check, sealed)?).ok()?;
     RedirectUrl::from_stored(&text).ok()
 }

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::{
     context::Context,
     keys::KeyRing,
-    ports::{CredentialStore, Revocation, RevocationStore, StoreError, TokenId},
+    ports::{Revocation, Store, StoreError, TokenId},
 };
 use last_use::LastUseTracker;
 use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};
@@ -121,8 +121,7 @@ struct Claims<'a> {
 #[debug("Tokens")]
 pub struct Tokens {
     context: Arc<Context>,
-    revocations: Arc<dyn RevocationStore>,
-    credentials: Arc<dyn CredentialStore>,
+    store: Arc<dyn Store>,
     /// Beginning of the claims JSON, equal in all tokens.
     shared_claims: String,
     verified: VerifiedTokenCache,
@@ -130,15 +129,10 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        revocations: Arc<dyn RevocationStore>,
-        credentials: Arc<dyn CredentialStore>,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn Store>) -> Self {
         Tokens {
             context: Arc::clone(context),
-            revocations,
-            credentials,
+            store,
             shared_claims: build_shared_claims(&context.settings.base_url, context.settings.region),
             verified: VerifiedTokenCache::default(),
             last_uses: LastUseTracker::default(),
@@ -222,7 +216,7 @@ impl Tokens {
 
     /// Verifies a token's signature and claims, and caches it.
     fn verify_uncached(&self, token: &str, now: Timestamp) -> Result<Arc<VerifiedToken>, AccessTokenError> {
-        let parts = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let parts = JwtParts::split(token).ok_or(AccessTokenError::Invalid)?;
         let payload = self.verify_signature(token, now)?;
         let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
         // A deployment set up from a copy of another region's database has the same keys.
@@ -232,7 +226,7 @@ impl Tokens {
         let client_id = claims.client_id.parse().map_err(|_| AccessTokenError::Invalid)?;
         let scope = claims.scope.parse().map_err(|_| AccessTokenError::Invalid)?;
         let verified = VerifiedToken::new(parts, client_id, claims.exp, TokenId(claims.jti), scope);
-        Ok(self.verified.remember(parts, verified))
+        Ok(self.verified.insert(parts, verified))
     }
 
     /// The credential of a token issued by this deployment, even if the token has expired or was revoked.
@@ -254,7 +248,7 @@ impl Tokens {
         let kept_until = claims.exp.saturating_add(REVOCATION_RETENTION_SECONDS);
         let expires_at = Timestamp::from_second(kept_until).unwrap_or(Timestamp::MAX);
         let revocation = Revocation { token: TokenId(claims.jti), expires_at };
-        self.revocations.revoke_token(revocation).await?;
+        self.store.revoke_token(revocation).await?;
         self.context.control_plane.apply_revocation(revocation);
         Ok(())
     }
@@ -270,7 +264,7 @@ impl Tokens {
 
     /// Verifies a token's signature and returns its decoded payload.
     fn verify_signature(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, AccessTokenError> {
-        let JwtParts { signed, header, claims, signature } = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let JwtParts { signed, header, claims, signature } = JwtParts::split(token).ok_or(AccessTokenError::Invalid)?;
         let decode = |part: &str| BASE64_URL.decode(part).map_err(|_| AccessTokenError::Invalid);
         let signature = decode(signature)?;
         let payload = decode(claims)?;
@@ -295,7 +289,7 @@ impl Tokens {
     pub(crate) async fn flush_credential_uses(&self) -> Result<(), StoreError> {
         let unstored = self.last_uses.unstored();
         if !unstored.is_empty() {
-            self.credentials.record_credential_uses(&unstored).await?;
+            self.store.record_credential_uses(&unstored).await?;
             self.last_uses.mark_stored(&unstored);
         }
         self.last_uses.evict_idle(self.context.now());

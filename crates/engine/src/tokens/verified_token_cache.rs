@@ -42,7 +42,7 @@ pub(super) struct JwtParts<'a> {
 }
 
 impl<'a> JwtParts<'a> {
-    pub(super) fn of(token: &'a str) -> Option<Self> {
+    pub(super) fn split(token: &'a str) -> Option<Self> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         Some(JwtParts { signed, header, claims, signature })
@@ -85,7 +85,7 @@ impl VerifiedTokenCache {
         (signed.strip_suffix(b".") == Some(found.signed.as_bytes())).then_some(found)
     }
 
-    pub(super) fn remember(&self, parts: JwtParts<'_>, token: VerifiedToken) -> Arc<VerifiedToken> {
+    pub(super) fn insert(&self, parts: JwtParts<'_>, token: VerifiedToken) -> Arc<VerifiedToken> {
         let token = Arc::new(token);
         self.0.insert(hash_signature(parts.signature.as_bytes()), Arc::clone(&token));
         token
@@ -114,8 +114,8 @@ mod tests {
 
         let client_id = "prj_one".parse().unwrap();
         let scope = Scope::Product(Product::ReverseSms);
-        let parts = JwtParts::of(&token).unwrap();
-        tokens.remember(parts, VerifiedToken::new(parts, client_id, 7, TokenId(Uuid::from_u128(1)), scope));
+        let parts = JwtParts::split(&token).unwrap();
+        tokens.insert(parts, VerifiedToken::new(parts, client_id, 7, TokenId(Uuid::from_u128(1)), scope));
         assert_eq!(tokens.find(token.as_bytes()).unwrap().header(), "header");
         for other in [
             format!("header.claimz.{signature}"),

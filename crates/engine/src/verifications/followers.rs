@@ -1,7 +1,8 @@
 //! The hosted pages that are open at this node, which follow their verifications.
 //!
-//! Once a second, one query reads the [`PageMark`]s of all followed verifications, however many pages follow them. A page
-//! reads its verification again only when its mark has changed. Polling the database covers the moves of all nodes.
+//! Once a second, one query reads the [`PageVersion`]s of all followed verifications, however many pages follow them. A
+//! page reads its verification again only when its version has changed. Polling the database covers the moves of all
+//! nodes.
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{PageView, Verifications};
-use crate::ports::{PageMark, StoreError};
+use crate::ports::{PageVersion, StoreError};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Each is a connection.
@@ -40,13 +41,13 @@ pub(crate) struct PageFollowers {
 struct Followed {
     workspace: WorkspaceId,
     /// `None` before the first poll.
-    mark: watch::Sender<Option<PageMark>>,
+    version: watch::Sender<Option<PageVersion>>,
 }
 
 /// A page that follows a verification until it is dropped.
 #[derive(Debug)]
 pub struct PageFollower {
-    mark: watch::Receiver<Option<PageMark>>,
+    version: watch::Receiver<Option<PageVersion>>,
     verification: CheckId,
     followers: Arc<PageFollowers>,
 }
@@ -54,7 +55,7 @@ pub struct PageFollower {
 impl PageFollower {
     /// Waits until the verification may have changed.
     pub async fn changed(&mut self) {
-        if self.mark.changed().await.is_err() {
+        if self.version.changed().await.is_err() {
             // The registry drops a verification only after its last follower.
             std::future::pending::<()>().await;
         }
@@ -65,7 +66,7 @@ impl Drop for PageFollower {
     fn drop(&mut self) {
         let mut followed = self.followers.lock();
         // This receiver still counts.
-        if followed.get(&self.verification).is_some_and(|followed| followed.mark.receiver_count() <= 1) {
+        if followed.get(&self.verification).is_some_and(|followed| followed.version.receiver_count() <= 1) {
             followed.remove(&self.verification);
         }
     }
@@ -80,7 +81,7 @@ impl PageFollowers {
         let mut followed = self.lock();
         let count = |is_counted: &dyn Fn(&CheckId, &Followed) -> bool| {
             let counted = followed.iter().filter(|(id, other)| is_counted(id, other));
-            counted.map(|(_, other)| other.mark.receiver_count()).sum::<usize>()
+            counted.map(|(_, other)| other.version.receiver_count()).sum::<usize>()
         };
         let has_room = count(&|_, _| true) < MAX_FOLLOWERS
             && count(&|_, other| other.workspace == workspace) < MAX_PER_WORKSPACE
@@ -88,22 +89,22 @@ impl PageFollowers {
         if !has_room {
             return Err(TooManyFollowers);
         }
-        let new = || Followed { workspace, mark: watch::Sender::new(None) };
-        let mark = followed.entry(verification).or_insert_with(new).mark.subscribe();
+        let new = || Followed { workspace, version: watch::Sender::new(None) };
+        let version = followed.entry(verification).or_insert_with(new).version.subscribe();
         self.follower_added.notify_one();
-        Ok(PageFollower { mark, verification, followers: Arc::clone(self) })
+        Ok(PageFollower { version, verification, followers: Arc::clone(self) })
     }
 
     fn verifications(&self) -> Vec<CheckId> {
         let mut followed = self.lock();
         // Followers that were dropped at the same time may have left one.
-        followed.retain(|_, followed| followed.mark.receiver_count() > 0);
+        followed.retain(|_, followed| followed.version.receiver_count() > 0);
         followed.keys().copied().collect()
     }
 
-    fn update(&self, verification: CheckId, mark: PageMark) {
+    fn update(&self, verification: CheckId, version: PageVersion) {
         if let Some(followed) = self.lock().get(&verification) {
-            followed.mark.send_if_modified(|before| before.replace(mark) != Some(mark));
+            followed.version.send_if_modified(|before| before.replace(version) != Some(version));
         }
     }
 
@@ -134,8 +135,8 @@ impl Verifications {
     }
 
     async fn poll_marks(&self, followed: Vec<CheckId>) -> Result<(), StoreError> {
-        for (verification, mark) in self.store.page_marks(followed).await? {
-            self.followers.update(verification, mark);
+        for (verification, version) in self.store.page_versions(followed).await? {
+            self.followers.update(verification, version);
         }
         Ok(())
     }
@@ -171,18 +172,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn followers_are_notified_of_changed_marks_only() {
+    async fn followers_are_notified_of_new_versions_only() {
         let followers = Arc::<PageFollowers>::default();
         let mut both = [1, 2].map(|_| followers.follow(id(1), workspace(1)).unwrap());
-        let mark = PageMark { step: id(2), status: CheckStatus::Accepted, step_status: None, has_verdict: false };
-        let has_changed = |follower: &mut PageFollower| follower.mark.has_changed().unwrap();
-        for (mark, is_change) in [(mark, true), (mark, false), (PageMark { has_verdict: true, ..mark }, true)] {
-            followers.update(id(1), mark);
+        let version = PageVersion { step: id(2), status: CheckStatus::Accepted, step_status: None, has_verdict: false };
+        let has_changed = |follower: &mut PageFollower| follower.version.has_changed().unwrap();
+        for (version, is_change) in
+            [(version, true), (version, false), (PageVersion { has_verdict: true, ..version }, true)]
+        {
+            followers.update(id(1), version);
             for follower in &mut both {
                 assert_eq!(has_changed(follower), is_change);
-                follower.mark.mark_unchanged();
+                follower.version.mark_unchanged();
             }
         }
-        followers.update(id(9), mark);
+        followers.update(id(9), version);
     }
 }

@@ -79,7 +79,7 @@ impl VerificationInput {
     }
 
     /// Fails after the end of the verification, when the input is erased.
-    pub(crate) fn open(context: &Context, record: &VerificationRecord) -> Result<Self, StoreError> {
+    pub(crate) fn unseal(context: &Context, record: &VerificationRecord) -> Result<Self, StoreError> {
         let id = record.check.id;
         let plain = record.input.as_ref().and_then(|sealed| context.unseal_for_check(PURPOSE, id, sealed));
         let json = plain.and_then(|plain| serde_json::from_slice::<InputJson>(&plain).ok());

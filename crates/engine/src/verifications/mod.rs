@@ -12,7 +12,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState, Reference, Verdict},
+    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, Lifecycle, OpenState, Reference, Verdict},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -173,7 +173,7 @@ impl Verifications {
             Method::SecureSna => routes.silent.clone(),
             Method::ReverseSms => sms.as_ref().map(|sms| sms.network.clone()),
         };
-        let claimed = ClaimedNumber { hash: self.context.hash_number(&number)?, tail: number.tail() };
+        let claimed = self.context.claimed_number(&number)?;
         let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
         let ttl = settings.ttl.unwrap_or(VerificationTtl::DEFAULT).seconds();
@@ -212,7 +212,7 @@ impl Verifications {
         }));
         self.checks.store_check(new).await?;
         self.checks.activity.record_created(ActivityRecorder::key_of(&verification.check));
-        self.checks.step_begun(step, code, &input)?;
+        self.checks.on_step_begun(step, code, &input)?;
         Ok(verification)
     }
 
@@ -354,7 +354,7 @@ impl Verifications {
 
     async fn load(&self, id: CheckId) -> Result<Option<Current>, StoreError> {
         for _ in 0..MAX_READS {
-            let Some(record) = self.store.verification(id).await? else { return Ok(None) };
+            let Some(record) = self.store.find_verification(id).await? else { return Ok(None) };
             if self.checks.has_left_sandbox(record.check.project, record.check.mode) {
                 return Ok(None);
             }
@@ -382,7 +382,7 @@ impl Verifications {
     fn present(&self, current: Current) -> Result<Verification, StoreError> {
         let Current { record, step } = current;
         let next_step = match &step {
-            Some(step) => self.instructions(step, &VerificationInput::open(&self.context, &record)?)?,
+            Some(step) => self.instructions(step, &VerificationInput::unseal(&self.context, &record)?)?,
             None => None,
         };
         let is_open = matches!(record.check.state, Lifecycle::Open(_));

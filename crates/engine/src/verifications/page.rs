@@ -18,7 +18,7 @@ use super::{Current, Verifications, input::VerificationInput};
 use crate::{
     context::Context,
     ports::{StoreError, VerificationRecord},
-    silent::{DeviceRequest, NextStep, RedeemError, RedirectError, secrets::open_redirect_url},
+    silent::{DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
 /// A token is the verification's id and a 16-byte MAC.
@@ -135,7 +135,7 @@ impl Verifications {
                 PageState::Silent { is_verdict_known: session.is_some_and(|session| session.verdict.is_some()) }
             }
             Some(Method::ReverseSms) => {
-                let input = VerificationInput::open(&self.context, record)?;
+                let input = VerificationInput::unseal(&self.context, record)?;
                 let has_arrived = step.updated_at().is_some();
                 match input.sms {
                     Some(sms) => PageState::SendSms { receiver: sms.receiver, sms_body: sms.sms_body, has_arrived },
@@ -165,7 +165,7 @@ impl Verifications {
 
     /// The redirect URL with the result. `None`: the verification has none.
     fn return_to(&self, record: &VerificationRecord, result: (&str, &str)) -> Option<String> {
-        let url = open_redirect_url(&self.context, record.check.id, record.check.redirect_url.as_ref()?)?;
+        let url = unseal_redirect_url(&self.context, record.check.id, record.check.redirect_url.as_ref()?)?;
         let id = record.check.id.to_string();
         let mut parameters = vec![("verification_id", id.as_str()), result];
         parameters.extend(record.check.reference.as_ref().map(Reference::as_str).map(|text| ("reference_id", text)));

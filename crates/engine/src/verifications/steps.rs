@@ -41,7 +41,7 @@ use crate::{
         Advance, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation, LeasedCallback,
         NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup, VerificationRecord,
     },
-    silent::secrets::{SilentCheckInput, open_redirect_url, seal_redirect_url},
+    silent::secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
 };
 
 /// Limit for the operator's response to the SIM Swap question.
@@ -119,7 +119,7 @@ impl Checks {
         verification: CheckId,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        match self.verifications.verification(verification).await? {
+        match self.verifications.find_verification(verification).await? {
             Some(record) => self.conclude_step_of(&record, concluded, connector).await,
             None => Ok(ConcludeOutcome::AlreadyConcluded),
         }
@@ -146,7 +146,7 @@ impl Checks {
 
     /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
     pub(crate) async fn expire_verification(&self, id: CheckId) -> Result<(), StoreError> {
-        let Some(record) = self.verifications.verification(id).await? else { return Ok(()) };
+        let Some(record) = self.verifications.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
@@ -217,7 +217,7 @@ impl Checks {
 
     async fn start_step(&self, mut ending: StepEnding<'_>, method: Method) -> Result<StartOutcome, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
-        let input = VerificationInput::open(&self.context, ending.record)?;
+        let input = VerificationInput::unseal(&self.context, ending.record)?;
         let NewStep { new, code } = self.build_step(&verification, &input, method, ending.at)?;
         let check = new.check.clone();
         ending.progress = begin_step(ending.progress, method.product(), check.id)?;
@@ -231,12 +231,12 @@ impl Checks {
         if !was_pending {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
-        self.step_begun(check, code, &input)?;
+        self.on_step_begun(check, code, &input)?;
         Ok(StartOutcome::Started(Advanced { step_was_pending }))
     }
 
     /// Prepares for the SMS of a step: an SMS for a cached check needs no query, and simulated end-users may send it.
-    pub(super) fn step_begun(
+    pub(super) fn on_step_begun(
         &self,
         check: AnyCheck,
         code: Option<CodeHash>,
@@ -248,7 +248,7 @@ impl Checks {
         self.pending_codes.insert(code, check);
         if let Some(project) = project {
             let expected = ExpectedSms { from: &input.number, to: &sms.receiver, body: &sms.sms_body };
-            self.operators.for_mode(mode).sms_step_begun(&project, &expected);
+            self.operators.for_mode(mode).on_sms_step_begun(&project, &expected);
         }
         Ok(())
     }
@@ -343,9 +343,9 @@ impl Checks {
         step: &SilentCheck,
     ) -> Result<Option<SilentCheckInput>, StoreError> {
         let Some(verification) = step.verification else { return Ok(None) };
-        let record = self.verifications.verification(verification).await?;
+        let record = self.verifications.find_verification(verification).await?;
         let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
-        let VerificationInput { number, device_ip, .. } = VerificationInput::open(&self.context, &record)?;
+        let VerificationInput { number, device_ip, .. } = VerificationInput::unseal(&self.context, &record)?;
         Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
     }
 
@@ -359,7 +359,7 @@ impl Checks {
         let Some(sealed) = verification.redirect_url.as_ref().filter(|_| method == Method::SecureSna) else {
             return Ok(None);
         };
-        let url = open_redirect_url(&self.context, verification.id, sealed);
+        let url = unseal_redirect_url(&self.context, verification.id, sealed);
         url.map(|url| seal_redirect_url(&self.context, step, &url)).transpose()
     }
 
@@ -369,7 +369,7 @@ impl Checks {
         period: SimSwapPeriod,
     ) -> Result<Option<Advanced>, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
-        let input = VerificationInput::open(&self.context, ending.record)?;
+        let input = VerificationInput::unseal(&self.context, ending.record)?;
         let asked_at = ending.at;
         let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
         ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
@@ -415,7 +415,7 @@ impl Checks {
         let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
         let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
-        let Some(record) = self.verifications.verification(verification).await? else { return Ok(()) };
+        let Some(record) = self.verifications.find_verification(verification).await? else { return Ok(()) };
         let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(()) };
         if record.step != step {
             return Ok(());

@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_engine::{callback::sealing::open_exchange, ports::AttemptOutcome};
+use ringtrue_engine::{callback::sealing::unseal_exchange, ports::AttemptOutcome};
 
 use crate::world::{BODY, World};
 
@@ -38,7 +38,7 @@ async fn status_200_is_delivered() {
     let [settled] = state.settled.as_slice() else { panic!("{} settled", state.settled.len()) };
     assert_eq!((settled.check, settled.attempt, settled.outcome), (check, 1, AttemptOutcome::Delivered));
     assert_eq!((settled.log.status, settled.log.failure.as_deref()), (Some(200), None));
-    let exchange = open_exchange(&world.keys, check, settled.log.exchange.as_ref().unwrap()).unwrap();
+    let exchange = unseal_exchange(&world.keys, check, settled.log.exchange.as_ref().unwrap()).unwrap();
     assert_eq!(exchange.sent.body.as_bytes(), BODY);
     assert_eq!(exchange.sent.url, "https://200.example/hook?token=secret");
     let shown = &exchange.sent.headers.iter().find(|(name, _)| name == "authorization").unwrap().1;

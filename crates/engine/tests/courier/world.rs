@@ -182,5 +182,5 @@ async fn key_ring(clock: &ManualClock, entropy: &SystemEntropy) -> KeyRing {
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap();
     let master = MasterKey::from_base64(&MasterKey::generate(entropy)).unwrap();
     create_missing_keys(&*store, &master, clock, entropy).await.unwrap();
-    KeyRing::open(&KeyStore::list_keys(&*store).await.unwrap(), &master, &KeyRing::default()).unwrap()
+    KeyRing::from_sealed(&KeyStore::list_keys(&*store).await.unwrap(), &master, &KeyRing::default()).unwrap()
 }

@@ -50,7 +50,7 @@ async fn redeeming_the_code_reveals_the_verdict() {
         let verdict = match redeemed.verdict().expect("a verdict") {
             OperatorVerdict::Match(matched) => SilentResult::Match(*matched),
             OperatorVerdict::Number(found) => {
-                SilentResult::Number(world.engine.checks.open_number(device.id, found).unwrap())
+                SilentResult::Number(world.engine.checks.unseal_number(device.id, found).unwrap())
             }
         };
         assert_eq!(verdict, reply);

@@ -358,7 +358,7 @@ impl VerificationScenario {
     }
 
     fn record(&self, id: CheckId) -> VerificationRecord {
-        self.process().run(async |engine| engine.store().verification(id).await).unwrap().expect("a verification")
+        self.process().run(async |engine| engine.store().find_verification(id).await).unwrap().expect("a verification")
     }
 
     fn wait_idle(&self) {

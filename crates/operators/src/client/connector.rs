@@ -276,7 +276,7 @@ impl AddressGuard {
         mut addresses: Vec<IpAddr>,
         resolver: &dyn Resolver,
     ) -> Result<Vec<IpAddr>, TransportError> {
-        if matches!(host, Host::Domain(name) if self.policy.trusts(name)) {
+        if matches!(host, Host::Domain(name) if self.policy.allows_host(name)) {
             return Ok(addresses);
         }
         // Any name may resolve to this service's own addresses.

@@ -121,7 +121,7 @@ pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<K
             "Start a server once: it reseals them in the current format.",
         ));
     }
-    Ok(KeyRing::open(&stored, master, &KeyRing::default())?)
+    Ok(KeyRing::from_sealed(&stored, master, &KeyRing::default())?)
 }
 
 /// Reads all pages of a list.

@@ -46,7 +46,7 @@ impl Flash {
     /// The result for this page, if there is one.
     pub fn read(app: &App, session: &ConsoleSession, headers: &HeaderMap, path: &str) -> Option<Flash> {
         let sealed = Cookie::Flash.read(app, headers)?;
-        Flash::decode(&app.engine.accounts.open_flash(&session.token, sealed)?, path)
+        Flash::decode(&app.engine.accounts.unseal_flash(&session.token, sealed)?, path)
     }
 
     /// Removes the result from the browser together with the response that shows it.

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::Mode};
 use ringtrue_engine::{
     activity::{CompletionPercentiles, OverviewFilter, OverviewPeriods, OverviewSpan, ProjectOverview},
-    ports::{ActivityPeriod, NetworkActivity, WaitingCallbacks},
+    ports::{NetworkActivity, PeriodActivity, WaitingCallbacks},
 };
 
 use super::{
@@ -414,7 +414,7 @@ pub fn callback_metrics(total: &ActivityCounts, waiting: WaitingCallbacks) -> Ve
 }
 
 /// Checks by creation time and outcome.
-pub fn checks_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Chart {
+pub fn checks_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("Match", "match", periods, |counts| Some(counts.matched)),
         series("No match", "no-match", periods, |counts| Some(counts.unmatched())),
@@ -426,7 +426,7 @@ pub fn checks_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Chart 
 }
 
 /// Completion time of checks.
-pub fn latency_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Chart {
+pub fn latency_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("p99", "third", periods, |counts| counts.latency_percentile(99)),
         series("p95", "second", periods, |counts| counts.latency_percentile(95)),
@@ -436,7 +436,7 @@ pub fn latency_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Chart
 }
 
 /// Callback attempts by end time.
-pub fn attempts_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Chart {
+pub fn attempts_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("Delivered", "match", periods, |counts| Some(counts.attempts_delivered)),
         series("Failed", "failed", periods, |counts| Some(counts.attempts_failed)),
@@ -447,14 +447,14 @@ pub fn attempts_chart(span: OverviewPeriods, periods: &[ActivityPeriod]) -> Char
 fn series(
     name: &'static str,
     css_class: &'static str,
-    periods: &[ActivityPeriod],
+    periods: &[PeriodActivity],
     value_of: impl Fn(&ActivityCounts) -> Option<i64>,
 ) -> Series {
-    let value = |period: &ActivityPeriod| value_of(&period.counts).map(|value| value.max(0));
+    let value = |period: &PeriodActivity| value_of(&period.counts).map(|value| value.max(0));
     Series { name, css_class, values: periods.iter().map(value).collect() }
 }
 
-fn plot(subject: &str, span: OverviewPeriods, periods: &[ActivityPeriod], series: Vec<Series>, unit: Unit) -> Plot {
+fn plot(subject: &str, span: OverviewPeriods, periods: &[PeriodActivity], series: Vec<Series>, unit: Unit) -> Plot {
     let (period, per, format) = match span.length.as_mins() {
         ..=1 => ("Minute", "minute", "%H:%M"),
         2..60 => ("15 minutes from", "15 minutes", "%H:%M"),

@@ -75,7 +75,7 @@ async fn rewrapped_keys_open_with_the_new_master_key(world: World) {
     let count = keys::rewrap_keys(&master(), &new, engine.store(), engine.clock(), engine.entropy()).await.unwrap();
     let stored = engine.store().list_keys().await.unwrap();
     assert_eq!(stored.len(), count);
-    assert!(KeyRing::open(&stored, &new, &KeyRing::default()).is_ok());
+    assert!(KeyRing::from_sealed(&stored, &new, &KeyRing::default()).is_ok());
     let refusal = world.start_error(|_| {}).await;
     assert!(refusal.contains("the master key cannot unseal"), "{refusal}");
     engine.node.refresh().await.unwrap();
@@ -125,7 +125,7 @@ async fn upgrade_database_of_an_earlier_release(database: Database) {
     assert!(world.accepts_token(&token).await);
     let stored = world.node.engine.store().list_keys().await.unwrap();
     assert!(!has_legacy_seals(&stored, &master()));
-    assert!(KeyRing::open(&stored, &master(), &KeyRing::default()).is_ok());
+    assert!(KeyRing::from_sealed(&stored, &master(), &KeyRing::default()).is_ok());
     let late = world.second_node().await;
     assert!(crate::world::is_token_accepted(late.address, &token).await);
 }

@@ -191,7 +191,7 @@ proptest! {
             }
         }
         prop_assert_eq!(reassembled.as_deref(), Some(text.as_str()));
-        prop_assert_eq!(reassembly.message_count(), 0);
+        prop_assert_eq!(reassembly.incomplete_messages(), 0);
     }
 }
 

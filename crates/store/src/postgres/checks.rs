@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::lifecycle::{CheckConclusion, CheckId, ClaimedNumber, ErrorCode};
+use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber, ErrorCode};
 use ringtrue_engine::ports::{CodeHash, ConcludeOutcome, NewCallback};
 use tokio_postgres::Row as PostgresRow;
 
@@ -105,8 +105,8 @@ impl BatchedOperation for ConcludeCheck {
         &queues.conclude
     }
 
-    fn check(&self) -> Option<CheckId> {
-        Some(self.conclusion.check())
+    fn changed_check(&self) -> Option<CheckId> {
+        Some(self.conclusion.check)
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ConcludeOutcome>, BatchError> {
@@ -115,7 +115,7 @@ impl BatchedOperation for ConcludeCheck {
         let rows = rows_by_id(&rows)?;
         let (mut concluded, mut counts) = (Vec::with_capacity(rows.len()), Vec::with_capacity(2 * rows.len()));
         for (outcome, &operation) in outcomes.iter_mut().zip(batch) {
-            let Some(row) = rows.get(&operation.conclusion.check().0) else { continue };
+            let Some(row) = rows.get(&operation.conclusion.check.0) else { continue };
             let before = OpenCheck::from_row(to_row(row)?).map_err(BatchError::Rows)?;
             *outcome = ConcludeOutcome::Concluded { was_pending: before.was_pending };
             counts.extend(operation.usage_changes(&before));
@@ -151,24 +151,29 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
          returning ",
         open_check_columns!()
     ))
-    .column(operations, |operation| operation.conclusion.check().0)
-    .column(operations, |operation| operation.conclusion.at().as_millisecond())
-    .column(operations, |operation| operation.conclusion.status().as_str())
-    .column(operations, |operation| operation.conclusion.matched())
-    .column(operations, |operation| operation.conclusion.error_code().map(ErrorCode::as_str))
+    .column(operations, |operation| operation.conclusion.check.0)
+    .column(operations, |operation| operation.conclusion.at.as_millisecond())
+    .column(operations, |operation| operation.conclusion.status.as_str())
+    .column(operations, |operation| operation.conclusion.matched)
+    .column(operations, |operation| operation.conclusion.error_code.map(ErrorCode::as_str))
     .column(operations, |operation| discovered_number(operation).map(|number| number.hash.0.to_vec()))
     .column(operations, |operation| discovered_number(operation).map(|number| number.tail.to_string()))
     .column(operations, |operation| {
-        operation.conclusion.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| &sealed.0[..])
+        operation
+            .conclusion
+            .discovered
+            .as_ref()
+            .and_then(|discovered| discovered.sealed.as_ref())
+            .map(|sealed| &sealed.0[..])
     })
-    .column(operations, |operation| operation.conclusion.connector())
-    .column(operations, |operation| operation.conclusion.check().bucket().number())
-    .with(operations.first().map(|operation| operation.conclusion.check().0))
-    .with(operations.last().map(|operation| operation.conclusion.check().0))
+    .column(operations, |operation| operation.conclusion.connector.as_deref())
+    .column(operations, |operation| operation.conclusion.check.bucket().number())
+    .with(operations.first().map(|operation| operation.conclusion.check.0))
+    .with(operations.last().map(|operation| operation.conclusion.check.0))
 }
 
 fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {
-    operation.conclusion.discovered().and_then(|discovered| discovered.number)
+    operation.conclusion.discovered.as_ref().and_then(|discovered| discovered.number)
 }
 
 /// `None`: no check has a callback.
@@ -183,14 +188,14 @@ fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<
                from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[],
                            $8::smallint[]) as new",
         )
-        .column(&callbacks, |(operation, _)| operation.conclusion.check().0)
-        .column(&callbacks, |(operation, _)| operation.conclusion.project().0)
-        .column(&callbacks, |(operation, _)| operation.conclusion.at().as_millisecond())
+        .column(&callbacks, |(operation, _)| operation.conclusion.check.0)
+        .column(&callbacks, |(operation, _)| operation.conclusion.project.0)
+        .column(&callbacks, |(operation, _)| operation.conclusion.at.as_millisecond())
         .column(&callbacks, |(_, callback)| callback.due_at.as_millisecond())
-        .column(&callbacks, |(operation, _)| operation.conclusion.product().as_str())
+        .column(&callbacks, |(operation, _)| operation.conclusion.product.as_str())
         .column(&callbacks, |(_, callback)| &callback.url.0[..])
         .column(&callbacks, |(_, callback)| &callback.body.0[..])
-        .column(&callbacks, |(operation, _)| operation.conclusion.check().bucket().number())
+        .column(&callbacks, |(operation, _)| operation.conclusion.check.bucket().number())
     };
     (!callbacks.is_empty()).then(insert)
 }
@@ -202,15 +207,15 @@ fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement
             and deadlines.bucket = old.bucket and deadlines.bucket = any($3)",
     )
     .column(concluded, |(_, before)| before.expires_at.as_millisecond())
-    .column(concluded, |(operation, _)| operation.conclusion.check().0)
-    .column(concluded, |(operation, _)| operation.conclusion.check().bucket().number())
+    .column(concluded, |(operation, _)| operation.conclusion.check.0)
+    .column(concluded, |(operation, _)| operation.conclusion.check.bucket().number())
 }
 
 /// `None`: no check has a redirect session.
 fn delete_redirect_sessions(concluded: &[(&ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'static>> {
     let conclusions = concluded.iter().map(|(operation, _)| &operation.conclusion);
-    let silent = conclusions.filter(|conclusion| has_redirect_session(conclusion.product()));
-    let checks: Vec<CheckId> = silent.map(CheckConclusion::check).collect();
+    let silent = conclusions.filter(|conclusion| has_redirect_session(conclusion.product));
+    let checks: Vec<CheckId> = silent.map(|conclusion| conclusion.check).collect();
     let delete = "delete from redirect_sessions using unnest($1::uuid[], $2::smallint[]) as old (check_id, bucket)
                    where redirect_sessions.check_id = old.check_id and redirect_sessions.bucket = old.bucket
                      and redirect_sessions.bucket = any($2)";

@@ -26,7 +26,7 @@ impl BatchedOperation for RedirectOperation {
         &queues.redirect
     }
 
-    fn check(&self) -> Option<CheckId> {
+    fn changed_check(&self) -> Option<CheckId> {
         Some(RedirectOperation::check(self))
     }
 

@@ -17,7 +17,7 @@ impl BatchedOperation for AttemptSettlement {
         &queues.settle
     }
 
-    fn check(&self) -> Option<CheckId> {
+    fn changed_check(&self) -> Option<CheckId> {
         Some(self.check)
     }
 

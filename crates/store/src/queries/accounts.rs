@@ -25,7 +25,7 @@ use super::{
     sessions::{insert_session, record_success, use_second_factor},
 };
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, RowReader, Value, values},
 };
 
@@ -101,41 +101,37 @@ impl<D: Database> AccountStore for SqlStore<D> {
 
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                // An account that had a password counts as used.
-                let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
-                                second_factor_salt = null, signed_in_at =
-                                case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
-                               where id = $4 and (is_admin <> $1 or admin_by_claim = $1) returning id";
-                if tx.first(update, values![true, false, event.at, account]).await?.is_none() {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                end_access(tx, account).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            // An account that had a password counts as used.
+            let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
+                            second_factor_salt = null, signed_in_at =
+                            case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
+                           where id = $4 and (is_admin <> $1 or admin_by_claim = $1) returning id";
+            if !tx.exists(update, values![true, false, event.at, account]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            end_access(tx, account).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 
     async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError> {
         let event = audit.clone();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let update = "update accounts set is_admin = $1, admin_by_claim = $1
-                               where id = $2 and is_admin <> $1 returning id";
-                if tx.first(update, values![false, account]).await?.is_none() {
-                    return Ok(TransactionEnd::Rollback(AccountChangeOutcome::Unchanged));
-                }
-                if !has_administrator(tx).await? {
-                    return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
-                }
-                void_invitations_of_administrator(tx, account).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let update = "update accounts set is_admin = $1, admin_by_claim = $1
+                           where id = $2 and is_admin <> $1 returning id";
+            if !tx.exists(update, values![false, account]).await? {
+                return Ok(TransactionEnd::Rollback(AccountChangeOutcome::Unchanged));
+            }
+            if !has_administrator(tx).await? {
+                return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
+            }
+            void_invitations_of_administrator(tx, account).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
+        }))
         .await
     }
 
@@ -145,22 +141,20 @@ impl<D: Database> AccountStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<AccountChangeOutcome, StoreError> {
         let event = audit.clone();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let update = "update accounts set disabled_at = $1 where id = $2 and disabled_at is null
-                              returning is_admin";
-                let Some(disabled) = tx.first(update, values![event.at, account]).await? else {
-                    return Ok(TransactionEnd::Rollback(AccountChangeOutcome::Unchanged));
-                };
-                if disabled.reader("accounts").boolean("is_admin")? && !has_administrator(tx).await? {
-                    return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
-                }
-                end_access(tx, account).await?;
-                tx.run("delete from invitations where invited_by = $1", values![account]).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let update = "update accounts set disabled_at = $1 where id = $2 and disabled_at is null
+                          returning is_admin";
+            let Some(disabled) = tx.first(update, values![event.at, account]).await? else {
+                return Ok(TransactionEnd::Rollback(AccountChangeOutcome::Unchanged));
+            };
+            if disabled.reader("accounts").boolean("is_admin")? && !has_administrator(tx).await? {
+                return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
+            }
+            end_access(tx, account).await?;
+            tx.run("delete from invitations where invited_by = $1", values![account]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
+        }))
         .await
     }
 
@@ -171,7 +165,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
-        self.database.read(move |tx| Box::pin(async move { read_access(tx, account).await })).await
+        self.database.read(work!(|tx| read_access(tx, account).await)).await
     }
 
     async fn find_access_by_identity(
@@ -181,54 +175,45 @@ impl<D: Database> AccountStore for SqlStore<D> {
     ) -> Result<Option<AccountAccess>, StoreError> {
         let email = email.cloned();
         self.database
-            .read(move |tx| {
-                Box::pin(async move {
-                    let linked =
-                        tx.first("select id from accounts where identity_hash = $1", values![identity]).await?;
-                    let found = match (linked, email) {
-                        (Some(linked), _) => Some(linked),
-                        (None, Some(email)) => {
-                            tx.first("select id from accounts where email = $1", values![email.as_str()]).await?
-                        }
-                        (None, None) => None,
-                    };
-                    let Some(found) = found else { return Ok(None) };
-                    let account = AccountId(found.reader("accounts").uuid("id")?);
-                    read_access(tx, account).await
-                })
-            })
+            .read(work!(|tx| {
+                let linked = tx.first("select id from accounts where identity_hash = $1", values![identity]).await?;
+                let found = match (linked, email) {
+                    (Some(linked), _) => Some(linked),
+                    (None, Some(email)) => {
+                        tx.first("select id from accounts where email = $1", values![email.as_str()]).await?
+                    }
+                    (None, None) => None,
+                };
+                let Some(found) = found else { return Ok(None) };
+                let account = AccountId(found.reader("accounts").uuid("id")?);
+                read_access(tx, account).await
+            }))
             .await
     }
 
     async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError> {
         let events = audit.to_vec();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let IdentitySignIn { before, after, session } = sign_in;
-                let account = after.account.id;
-                let is_expected = match &before {
-                    Some(before) => read_access(tx, account).await?.as_ref() == Some(before),
-                    None => insert_account(tx, &after.account).await?,
-                };
-                if !is_expected || is_linked_to_another(tx, &after).await? {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                if before.as_ref().is_none_or(|before| before.identity.is_none()) {
-                    tx.run(
-                        "update accounts set password_hash = null, second_factor_salt = null where id = $1",
-                        values![account],
-                    )
-                    .await?;
-                    end_access(tx, account).await?;
-                }
-                update_access(tx, before.as_ref(), &after).await?;
-                tx.run("update accounts set signed_in_at = $1 where id = $2", values![session.created_at, account])
-                    .await?;
-                insert_session(tx, session).await?;
-                insert_audit_events(tx, &events).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let IdentitySignIn { before, after, session } = sign_in;
+            let account = after.account.id;
+            let is_expected = match &before {
+                Some(before) => read_access(tx, account).await?.as_ref() == Some(before),
+                None => insert_account(tx, &after.account).await?,
+            };
+            if !is_expected || is_linked_to_another(tx, &after).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            if before.as_ref().is_none_or(|before| before.identity.is_none()) {
+                let update = "update accounts set password_hash = null, second_factor_salt = null where id = $1";
+                tx.run(update, values![account]).await?;
+                end_access(tx, account).await?;
+            }
+            update_access(tx, before.as_ref(), &after).await?;
+            tx.run("update accounts set signed_in_at = $1 where id = $2", values![session.created_at, account]).await?;
+            insert_session(tx, session).await?;
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 
@@ -239,17 +224,15 @@ impl<D: Database> AccountStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
         let (before, after, events) = (before.clone(), after.clone(), audit.to_vec());
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                if read_access(tx, after.account.id).await?.as_ref() != Some(&before) {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                update_access(tx, Some(&before), &after).await?;
-                end_access(tx, after.account.id).await?;
-                insert_audit_events(tx, &events).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            if read_access(tx, after.account.id).await?.as_ref() != Some(&before) {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            update_access(tx, Some(&before), &after).await?;
+            end_access(tx, after.account.id).await?;
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 
@@ -297,20 +280,16 @@ impl<D: Database> AccountStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    if !use_second_factor(tx, used).await? {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    tx.run("update accounts set second_factor_salt = null where id = $1", values![used.account])
-                        .await?;
-                    record_success(tx, &[attempt]).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            if !use_second_factor(tx, used).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            tx.run("update accounts set second_factor_salt = null where id = $1", values![used.account]).await?;
+            record_success(tx, &[attempt]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
@@ -325,7 +304,7 @@ async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, Stor
     let insert = "insert into accounts (id, email, is_admin, created_at) values ($1, $2, $3, $4)
                   on conflict (email) do nothing returning id";
     let values = values![account.id, account.email.as_str(), account.is_admin, account.created_at];
-    Ok(tx.first(insert, values).await?.is_some())
+    tx.exists(insert, values).await
 }
 
 async fn read_access(tx: &mut dyn Tx, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
@@ -348,7 +327,7 @@ async fn read_access(tx: &mut dyn Tx, account: AccountId) -> Result<Option<Accou
 async fn is_linked_to_another(tx: &mut dyn Tx, access: &AccountAccess) -> Result<bool, StoreError> {
     let Some(identity) = &access.identity else { return Ok(false) };
     let select = "select 1 from accounts where identity_hash = $1 and id <> $2";
-    Ok(tx.first(select, values![identity.hash, access.account.id]).await?.is_some())
+    tx.exists(select, values![identity.hash, access.account.id]).await
 }
 
 /// Replaces identity and access rights. Invitations end with the rights that they required.
@@ -395,12 +374,9 @@ async fn update_access(
 
 /// Deletes the invitations of a former administrator to workspaces that the account does not own.
 async fn void_invitations_of_administrator(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
-    tx.run(
-        "delete from invitations where invited_by = $1 and workspace_id not in
-           (select workspace_id from memberships where account_id = $1 and role = $2)",
-        values![account, Role::Owner.as_str()],
-    )
-    .await?;
+    let delete = "delete from invitations where invited_by = $1 and workspace_id not in
+                    (select workspace_id from memberships where account_id = $1 and role = $2)";
+    tx.run(delete, values![account, Role::Owner.as_str()]).await?;
     Ok(())
 }
 
@@ -453,34 +429,23 @@ fn account_summary_from_row(row: Row) -> Result<AccountSummary, StoreError> {
 
 /// Deletes expired invitations and unused accounts. Returns the number of deleted rows.
 pub(super) async fn delete_expired(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
-    let invitations = tx
-        .run(
-            "delete from invitations where id in
-               (select id from invitations where expires_at <= $1 order by expires_at, id limit 1000)
-             returning 1",
-            values![now],
-        )
-        .await?;
+    let delete = "delete from invitations where id in
+                    (select id from invitations where expires_at <= $1 order by expires_at, id limit 1000)
+                  returning 1";
+    let invitations = tx.run(delete, values![now]).await?;
     let created_before = now.as_millisecond().saturating_sub(UNUSED_ACCOUNT_RETENTION_MILLIS);
-    let unused = tx
-        .run(
-            "select id from accounts
-              where password_hash is null and signed_in_at is null and created_at <= $1
-                and not exists (select 1 from account_links where account_links.account_id = accounts.id)
-              order by created_at, id limit 100",
-            values![created_before],
-        )
-        .await?;
+    let select = "select id from accounts
+                   where password_hash is null and signed_in_at is null and created_at <= $1
+                     and not exists (select 1 from account_links where account_links.account_id = accounts.id)
+                   order by created_at, id limit 100";
+    let unused = tx.run(select, values![created_before]).await?;
     let mut deleted = invitations.len();
     for row in unused {
         let account = AccountId(row.reader("accounts").uuid("id")?);
         tx.run("delete from memberships where account_id = $1", values![account]).await?;
-        let deleted_accounts = tx
-            .run(
-                "delete from accounts where id = $1 and password_hash is null and signed_in_at is null returning id",
-                values![account],
-            )
-            .await?;
+        let delete =
+            "delete from accounts where id = $1 and password_hash is null and signed_in_at is null returning id";
+        let deleted_accounts = tx.run(delete, values![account]).await?;
         deleted += deleted_accounts.len();
     }
     Ok(deleted)
@@ -495,5 +460,5 @@ pub(super) async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<()
 
 async fn has_administrator(tx: &mut dyn Tx) -> Result<bool, StoreError> {
     let select = "select 1 from accounts where is_admin = $1 and disabled_at is null limit 1";
-    Ok(tx.first(select, values![true]).await?.is_some())
+    tx.exists(select, values![true]).await
 }

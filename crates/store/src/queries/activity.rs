@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, StoreError,
+    ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
 
 use super::{SqlStore, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, RowReader, Value, values},
     time_span::{HOUR_MILLIS, Span},
 };
@@ -71,8 +71,8 @@ struct ActivityKey {
     network: String,
 }
 
-impl From<&ActivityCount> for ActivityKey {
-    fn from(count: &ActivityCount) -> Self {
+impl From<&ActivityDelta> for ActivityKey {
+    fn from(count: &ActivityDelta) -> Self {
         ActivityKey {
             project: count.project,
             start: count.minute.as_millisecond(),
@@ -85,24 +85,20 @@ impl From<&ActivityCount> for ActivityKey {
 
 #[async_trait]
 impl<D: Database> ActivityStore for SqlStore<D> {
-    async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let rows = counts.iter().map(|count| (ActivityKey::from(count), count.counts)).collect();
-                    upsert_counts(tx, rows).await.map(TransactionEnd::Commit)
-                })
-            })
-            .await
+    async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError> {
+        self.transact(work!(|tx| {
+            let rows = counts.iter().map(|count| (ActivityKey::from(count), count.counts)).collect();
+            upsert_counts(tx, rows).await.map(TransactionEnd::Commit)
+        }))
+        .await
     }
 
-    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError> {
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError> {
         let (sql, values) = activity_sql(project, &filter);
-        let rows =
-            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let period = |row: Row| {
             let mut row = row.reader("activity");
-            Ok(ActivityPeriod { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
+            Ok(PeriodActivity { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
         };
         rows.into_iter().map(period).collect()
     }
@@ -119,8 +115,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             sums()
         );
         let values = values![project, from, to].to_vec();
-        let rows =
-            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let network = |row: Row| {
             let mut row = row.reader("activity");
             Ok(NetworkActivity {
@@ -140,8 +135,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         scan_limit: u32,
     ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
         let (sql, values) = completion_times_sql(project, &filter, scan_limit);
-        let rows =
-            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let time = |row: Row| {
             let mut row = row.reader("checks");
             Ok(CompletionTime { millis: row.int("millis")?, count: row.int("count")? })
@@ -173,21 +167,18 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     }
 
     async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let minutes = delete_minutes(tx, before).await?;
-                    let count = minutes.len() as u64;
-                    let mut hours = BTreeMap::<ActivityKey, ActivityCounts>::new();
-                    for (key, counts) in minutes {
-                        let start = key.start.div_euclid(HOUR_MILLIS) * HOUR_MILLIS;
-                        *hours.entry(ActivityKey { start, minutes: 60, ..key }).or_default() += &counts;
-                    }
-                    upsert_counts(tx, hours).await?;
-                    Ok(TransactionEnd::Commit(count))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let minutes = delete_minutes(tx, before).await?;
+            let count = minutes.len() as u64;
+            let mut hours = BTreeMap::<ActivityKey, ActivityCounts>::new();
+            for (key, counts) in minutes {
+                let start = key.start.div_euclid(HOUR_MILLIS) * HOUR_MILLIS;
+                *hours.entry(ActivityKey { start, minutes: 60, ..key }).or_default() += &counts;
+            }
+            upsert_counts(tx, hours).await?;
+            Ok(TransactionEnd::Commit(count))
+        }))
+        .await
     }
 
     async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError> {

@@ -18,7 +18,7 @@ use ringtrue_engine::ports::{
 use super::{SqlStore, deployment::insert_audit_event, first_id_after, idempotency, placeholders};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
 };
 
@@ -32,13 +32,10 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
         let (skip, skip_locked) = (skip.to_vec(), self.database.skip_locked_sql());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    lease_due(tx, skip_locked, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            lease_due(tx, skip_locked, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
+        }))
+        .await
     }
 
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -66,20 +63,14 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 
     async fn release_leases(&self, mut leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
         leases.sort_unstable();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    for (check, lease_until) in leases {
-                        tx.run(
-                            "update callbacks set due_at = $1 where check_id = $2 and due_at = $3",
-                            values![due_at, check, lease_until],
-                        )
-                        .await?;
-                    }
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            for (check, lease_until) in leases {
+                let update = "update callbacks set due_at = $1 where check_id = $2 and due_at = $3";
+                tx.run(update, values![due_at, check, lease_until]).await?;
+            }
+            Ok(TransactionEnd::Commit(()))
+        }))
+        .await
     }
 
     async fn resend_callback(
@@ -91,11 +82,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         response: Option<IdempotentResponse>,
     ) -> Result<TenantLookup<ResendOutcome>, StoreError> {
         let event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move { resend(tx, project, check, due_at, &event, response.as_ref()).await })
-            })
-            .await
+        self.transact(work!(|tx| resend(tx, project, check, due_at, &event, response.as_ref()).await)).await
     }
 
     async fn find_callback(
@@ -104,35 +91,25 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
         self.database
-            .read(move |tx| {
-                Box::pin(async move {
-                    let row = tx
-                        .first(
-                            concat!("select ", callback_columns!(), " from callbacks where check_id = $1"),
-                            values![check],
-                        )
-                        .await?;
-                    let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
-                        return Ok(TenantLookup::NotFound);
-                    };
-                    if owner != project {
-                        return Ok(TenantLookup::OtherTenant);
-                    }
-                    let attempts = tx
-                        .run(
-                            concat!(
-                                "select ",
-                                attempt_columns!(),
-                                " from callback_attempts where check_id = $1 order by attempt desc limit $2"
-                            ),
-                            values![check, i64::from(MAX_LOGGED_ATTEMPTS)],
-                        )
-                        .await?;
-                    let attempts = attempts.into_iter().rev();
-                    record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
-                    Ok(TenantLookup::Found(record))
-                })
-            })
+            .read(work!(|tx| {
+                let select = concat!("select ", callback_columns!(), " from callbacks where check_id = $1");
+                let row = tx.first(select, values![check]).await?;
+                let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
+                    return Ok(TenantLookup::NotFound);
+                };
+                if owner != project {
+                    return Ok(TenantLookup::OtherTenant);
+                }
+                let select = concat!(
+                    "select ",
+                    attempt_columns!(),
+                    " from callback_attempts where check_id = $1 order by attempt desc limit $2"
+                );
+                let attempts = tx.run(select, values![check, i64::from(MAX_LOGGED_ATTEMPTS)]).await?;
+                let attempts = attempts.into_iter().rev();
+                record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
+                Ok(TenantLookup::Found(record))
+            }))
             .await
     }
 
@@ -156,7 +133,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             D::same_bucket("a", "c"),
             values.len()
         );
-        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }));
+        let rows = self.database.read_list(work!(|tx| tx.query(select.into(), &values).await));
         rows.await?.into_iter().map(failed_callback_from_row).collect()
     }
 
@@ -178,7 +155,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             D::same_bucket("a", "c")
         );
         let values = values![project, first, last, since].to_vec();
-        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }));
+        let rows = self.database.read_list(work!(|tx| tx.query(select.into(), &values).await));
         let mut progress = ResendProgress::default();
         for row in rows.await? {
             let mut row = row.reader("callbacks");
@@ -282,9 +259,8 @@ async fn resend(
     event: &AuditEvent,
     response: Option<&IdempotentResponse>,
 ) -> Result<TransactionEnd<TenantLookup<ResendOutcome>>, StoreError> {
-    let row = tx
-        .first(concat!("select ", callback_columns!(), " from callbacks where check_id = $1"), values![check])
-        .await?;
+    let select = concat!("select ", callback_columns!(), " from callbacks where check_id = $1");
+    let row = tx.first(select, values![check]).await?;
     let Some((owner, record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
         return Ok(TransactionEnd::Rollback(TenantLookup::NotFound));
     };
@@ -301,19 +277,13 @@ async fn resend(
     if let Some(refused) = refused {
         return Ok(TransactionEnd::Rollback(refused));
     }
-    let attempts = tx
-        .number("select coalesce(max(attempt), 0) from callback_attempts where check_id = $1", values![check])
-        .await?;
-    let queued = tx
-        .first(
-            "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2,
-                    resends = resends + 1
-              where check_id = $3 and state <> 'waiting' and body is not null and resends < $4
-             returning check_id",
-            values![due_at, attempts, check, i64::from(MAX_RESENDS)],
-        )
-        .await?;
-    if queued.is_none() {
+    let select = "select coalesce(max(attempt), 0) from callback_attempts where check_id = $1";
+    let attempts = tx.number(select, values![check]).await?;
+    let update = "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2,
+                         resends = resends + 1
+                   where check_id = $3 and state <> 'waiting' and body is not null and resends < $4
+                  returning check_id";
+    if !tx.exists(update, values![due_at, attempts, check, i64::from(MAX_RESENDS)]).await? {
         // A concurrent resend won.
         return Ok(TransactionEnd::Rollback(TenantLookup::Found(ResendOutcome::StillWaiting)));
     }

@@ -29,7 +29,7 @@ use uuid::Uuid;
 use super::{SqlStore, check_list::CheckList, first_id_after, usage, verifications::mark_verification_pending};
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_from_row},
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, number_limit},
     row::{Row, Value, values},
 };
@@ -101,7 +101,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
             " from checks where number_hash = $1 and project_id = $2 and id >= $3 order by id desc limit $4"
         );
         let values = values![number, project, first_id_after(created_after), i64::from(limit)].to_vec();
-        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.run(select, &values).await })).await?;
+        let rows = self.database.read_list(work!(|tx| tx.run(select, &values).await)).await?;
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
@@ -155,11 +155,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
             }
         };
         let connector = connector.to_owned();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move { mark_pending::<D>(tx, select, &parameters, &connector, at).await })
-            })
-            .await
+        self.transact(work!(|tx| mark_pending::<D>(tx, select, &parameters, &connector, at).await)).await
     }
 
     async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
@@ -184,13 +180,12 @@ impl<D: Database> CheckStore for SqlStore<D> {
         let workspace = query.workspace;
         let list = Arc::new(CheckList::new(query, D::MIN_ID_SQL));
         let cheap = Arc::clone(&list);
-        let page =
-            self.database.read_list(move |tx| Box::pin(async move { cheap.read_within_budget(tx).await })).await?;
+        let page = self.database.read_list(work!(|tx| cheap.read_within_budget(tx).await)).await?;
         if let Some(page) = page {
             return Ok(page);
         }
         let permit = limiter.try_acquire(workspace)?;
-        self.database.search(permit, move |tx| Box::pin(async move { list.read(tx).await })).await
+        self.database.search(permit, work!(|tx| list.read(tx).await)).await
     }
 }
 
@@ -267,14 +262,10 @@ async fn mark_pending<D: Database>(
     let (mut pending, mut verifications) = (Vec::new(), Vec::new());
     for row in awaiting {
         let id = row.reader("checks").uuid("id")?;
-        let marked = tx
-            .first(
-                "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
-                  where id = $3 and status = 'ACCEPTED'
-                 returning id, project_id, product, created_at, network_id, verification_id",
-                values![at, connector, id],
-            )
-            .await?;
+        let update = "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
+                       where id = $3 and status = 'ACCEPTED'
+                      returning id, project_id, product, created_at, network_id, verification_id";
+        let marked = tx.first(update, values![at, connector, id]).await?;
         if let Some(row) = marked {
             let (check, verification) = marked_pending_from_row(row)?;
             pending.push(check);

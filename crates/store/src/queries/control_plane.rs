@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::{SqlStore, deployment::insert_audit_event};
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
     row_mapping::{self, credential_columns, key_columns, project_columns, workspace_columns},
 };
@@ -120,21 +120,19 @@ async fn list_keys(tx: &mut dyn Tx) -> Result<Vec<SealedKey>, StoreError> {
 #[async_trait]
 impl<D: Database> KeyStore for SqlStore<D> {
     async fn list_keys(&self) -> Result<Vec<SealedKey>, StoreError> {
-        self.database.read(|tx| Box::pin(async move { list_keys(tx).await })).await
+        self.database.read(work!(|tx| list_keys(tx).await)).await
     }
 
     async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError> {
         let (key, event) = (key.clone(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if newest_key(tx, key.purpose).await?.is_some() {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                insert_key(tx, &key, version).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            if newest_key(tx, key.purpose).await?.is_some() {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            insert_key(tx, &key, version).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 
@@ -146,21 +144,19 @@ impl<D: Database> KeyStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let (successor, relieved, event) = (successor.clone(), relieved.to_vec(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if newest_key(tx, successor.purpose).await? != Some(newest_known) {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                // Before the new schedules are written, so that keys retired by this rotation are kept.
-                tx.run("delete from sealed_keys where gone_at <= $1", values![successor.schedule.published_at]).await?;
-                for key in &relieved {
-                    reschedule(tx, key, version).await?;
-                }
-                insert_key(tx, &successor, version).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            if newest_key(tx, successor.purpose).await? != Some(newest_known) {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            // Before the new schedules are written, so that keys retired by this rotation are kept.
+            tx.run("delete from sealed_keys where gone_at <= $1", values![successor.schedule.published_at]).await?;
+            for key in &relieved {
+                reschedule(tx, key, version).await?;
+            }
+            insert_key(tx, &successor, version).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 
@@ -172,19 +168,17 @@ impl<D: Database> KeyStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let (keys, digests, event) = (keys.to_vec(), digests.to_vec(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if version.0 != read_at.0 + 1 {
-                    return Ok(TransactionEnd::Rollback(false));
-                }
-                for key in &keys {
-                    reschedule(tx, key, version).await?;
-                }
-                replace_digests(tx, &digests, version).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(true))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            if version.0 != read_at.0 + 1 {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            for key in &keys {
+                reschedule(tx, key, version).await?;
+            }
+            replace_digests(tx, &digests, version).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
         .await
     }
 }
@@ -219,12 +213,8 @@ async fn replace_digests(
 }
 
 async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {
-    let row = tx
-        .first(
-            concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1"),
-            values![purpose.as_str()],
-        )
-        .await?;
+    let select = concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1");
+    let row = tx.first(select, values![purpose.as_str()]).await?;
     Ok(row.map(row_mapping::key_from_row).transpose()?.map(|key| key.id))
 }
 
@@ -275,14 +265,12 @@ async fn reschedule(tx: &mut dyn Tx, key: &SealedKey, version: ControlPlaneVersi
 impl<D: Database> RevocationStore for SqlStore<D> {
     async fn revoke_token(&self, revocation: Revocation) -> Result<(), StoreError> {
         let Revocation { token, expires_at } = revocation;
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                let insert = "insert into revocations (token_id, expires_at, changed) values ($1, $2, $3)
-                              on conflict (token_id) do nothing";
-                tx.run(insert, values![token.0, expires_at, version.0]).await?;
-                Ok(TransactionEnd::Commit(()))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            let insert = "insert into revocations (token_id, expires_at, changed) values ($1, $2, $3)
+                          on conflict (token_id) do nothing";
+            tx.run(insert, values![token.0, expires_at, version.0]).await?;
+            Ok(TransactionEnd::Commit(()))
+        }))
         .await
     }
 }

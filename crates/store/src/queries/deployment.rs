@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{PagedQuery, SqlStore, accounts, sessions};
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     migration::{self, Migration},
     row::{Row, Value, values},
     row_mapping::{self, audit_columns},
@@ -136,20 +136,16 @@ async fn record_heartbeat(
     now: Timestamp,
     known: &LastSeenDatabase,
 ) -> Result<(i64, Option<Timestamp>), StoreError> {
-    let row = tx
-        .first(
-            "update database_state
-                set generation = generation + 1,
-                    latest_at = case when latest_at < $1 then $1 else latest_at end,
-                    rollback_detected_at = case when generation < $2 then $1
-                                                when $2 = 0 and identity <> $3 then $1
-                                                else rollback_detected_at end,
-                    identity = coalesce($3, identity)
-              where id = 1
-             returning generation, rollback_detected_at",
-            values![now, known.generation, known.identity.as_deref()],
-        )
-        .await?;
+    let update = "update database_state
+                     set generation = generation + 1,
+                         latest_at = case when latest_at < $1 then $1 else latest_at end,
+                         rollback_detected_at = case when generation < $2 then $1
+                                                     when $2 = 0 and identity <> $3 then $1
+                                                     else rollback_detected_at end,
+                         identity = coalesce($3, identity)
+                   where id = 1
+                  returning generation, rollback_detected_at";
+    let row = tx.first(update, values![now, known.generation, known.identity.as_deref()]).await?;
     let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
     Ok((row.int("generation")?, row.instant_or_null("rollback_detected_at")?))
 }
@@ -162,14 +158,10 @@ fn missing_row_error() -> StoreError {
 /// Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the expanded schema.
 async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<(), StoreError> {
     let newest = migration::newest_version(known);
-    let row = tx
-        .first(
-            "update database_state set latest_at = latest_at where id = 1
-             returning (select count(*) from schema_migrations where version <= $1),
-                       (select oldest_version from schema_compatibility where id = 1)",
-            values![newest],
-        )
-        .await?;
+    let update = "update database_state set latest_at = latest_at where id = 1
+                  returning (select count(*) from schema_migrations where version <= $1),
+                            (select oldest_version from schema_compatibility where id = 1)";
+    let row = tx.first(update, values![newest]).await?;
     let mut row = row.ok_or_else(missing_row_error)?.reader("schema_migrations");
     let applied = row.int("count")?;
     if usize::try_from(applied).ok() != Some(known.len()) {
@@ -192,8 +184,7 @@ async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<
 #[async_trait]
 impl<D: Database> NodeStore for SqlStore<D> {
     async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError> {
-        let row =
-            self.database.read_reserved(|tx| Box::pin(async move { tx.first(D::READ_TIME_SQL, &[]).await })).await?;
+        let row = self.database.read_reserved(work!(|tx| tx.first(D::READ_TIME_SQL, &[]).await)).await?;
         let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
         let latest_recorded = row.instant("latest_at")?;
         let clock = row.instant_or_null("clock")?.unwrap_or(machine_now);
@@ -208,31 +199,26 @@ impl<D: Database> NodeStore for SqlStore<D> {
         known: LastSeenDatabase,
     ) -> Result<HeartbeatResult, StoreError> {
         self.database
-            .transact_reserved(move |tx| {
-                Box::pin(async move {
-                    // Serialises heartbeats: after an outage nodes may consider each other dead, and deadlock by
-                    // deleting each other's rows.
-                    let (generation, rollback_detected_at) = record_heartbeat(tx, now, &known).await?;
-                    tx.run(
-                        "insert into nodes (id, seen_at) values ($1, $2)
-                         on conflict (id) do update set seen_at = excluded.seen_at",
-                        values![node, now],
-                    )
-                    .await?;
-                    tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
-                    tx.run("delete from node_demand where published_at < $1", values![dead_before]).await?;
-                    let rows = tx.run("select id from nodes order by id", &[]).await?;
-                    let id = |row: Row| row.reader("nodes").uuid("id").map(NodeId);
-                    let nodes = rows.into_iter().map(id).collect::<Result<_, _>>()?;
-                    Ok(TransactionEnd::Commit(HeartbeatResult { nodes, generation, rollback_detected_at }))
-                })
-            })
+            .transact_reserved(work!(|tx| {
+                // Serialises heartbeats: after an outage nodes may consider each other dead, and deadlock by
+                // deleting each other's rows.
+                let (generation, rollback_detected_at) = record_heartbeat(tx, now, &known).await?;
+                let insert = "insert into nodes (id, seen_at) values ($1, $2)
+                              on conflict (id) do update set seen_at = excluded.seen_at";
+                tx.run(insert, values![node, now]).await?;
+                tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
+                tx.run("delete from node_demand where published_at < $1", values![dead_before]).await?;
+                let rows = tx.run("select id from nodes order by id", &[]).await?;
+                let id = |row: Row| row.reader("nodes").uuid("id").map(NodeId);
+                let nodes = rows.into_iter().map(id).collect::<Result<_, _>>()?;
+                Ok(TransactionEnd::Commit(HeartbeatResult { nodes, generation, rollback_detected_at }))
+            }))
             .await
     }
 
     async fn database_identity(&self) -> Result<Option<String>, StoreError> {
         let Some(sql) = D::READ_IDENTITY_SQL else { return Ok(None) };
-        let read = self.database.read_reserved(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await;
+        let read = self.database.read_reserved(work!(|tx| tx.first(sql, &[]).await)).await;
         match read {
             Ok(row) => row.map_or(Ok(None), |row| row.reader("(identity)").text_or_null("identity")),
             // Some managed servers restrict the functions.
@@ -246,7 +232,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
 
     async fn database_history(&self) -> Result<DatabaseHistory, StoreError> {
         let sql = "select generation, rollback_detected_at, identity from database_state where id = 1";
-        let row = self.database.read_reserved(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await?;
+        let row = self.database.read_reserved(work!(|tx| tx.first(sql, &[]).await)).await?;
         let mut row = row.ok_or_else(missing_row_error)?.reader("database_state");
         Ok(DatabaseHistory {
             generation: row.int("generation")?,
@@ -257,25 +243,19 @@ impl<D: Database> NodeStore for SqlStore<D> {
 
     async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError> {
         let (event, identity) = (audit.clone(), self.database_identity().await?);
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    tx.run(
-                        "update database_state
-                            set generation = generation + $1, rollback_detected_at = null, identity = $2
-                          where id = 1",
-                        values![GENERATIONS_PER_RESTORE, identity.as_deref()],
-                    )
-                    .await?;
-                    let sessions = tx.run("delete from sessions returning 1", &[]).await?.len();
-                    tx.run("delete from account_links", &[]).await?;
-                    // Some may have been withdrawn since the backup.
-                    tx.run("delete from invitations", &[]).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(sessions as u64))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let update = "update database_state
+                             set generation = generation + $1, rollback_detected_at = null, identity = $2
+                           where id = 1";
+            tx.run(update, values![GENERATIONS_PER_RESTORE, identity.as_deref()]).await?;
+            let sessions = tx.run("delete from sessions returning 1", &[]).await?.len();
+            tx.run("delete from account_links", &[]).await?;
+            // Some may have been withdrawn since the backup.
+            tx.run("delete from invitations", &[]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(sessions as u64))
+        }))
+        .await
     }
 
     async fn reset_latest_time(&self) -> Result<(), StoreError> {
@@ -289,30 +269,24 @@ impl<D: Database> NodeStore for SqlStore<D> {
         now: Timestamp,
     ) -> Result<Vec<PublishedDemand>, StoreError> {
         self.database
-            .transact_reserved(move |tx| {
-                let demand = demand.clone();
-                Box::pin(async move {
-                    // Writes one row, its own, so it neither waits for other nodes nor deadlocks with them.
-                    tx.run(
-                        "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
-                         on conflict (node_id) do update
-                           set published_at = excluded.published_at, demand = excluded.demand",
-                        values![node, now, demand],
-                    )
-                    .await?;
-                    let select = "select node_id, published_at, demand from node_demand where node_id <> $1";
-                    let published = |row: Row| {
-                        let mut row = row.reader("node_demand");
-                        Ok(PublishedDemand {
-                            node: NodeId(row.uuid("node_id")?),
-                            published_at: row.instant("published_at")?,
-                            demand: row.text("demand")?,
-                        })
-                    };
-                    let rows = tx.run(select, values![node]).await?;
-                    rows.into_iter().map(published).collect::<Result<_, StoreError>>().map(TransactionEnd::Commit)
-                })
-            })
+            .transact_reserved(work!(|tx| {
+                // Writes one row, its own, so it neither waits for other nodes nor deadlocks with them.
+                let insert = "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
+                                  on conflict (node_id) do update
+                                    set published_at = excluded.published_at, demand = excluded.demand";
+                tx.run(insert, values![node, now, demand]).await?;
+                let select = "select node_id, published_at, demand from node_demand where node_id <> $1";
+                let published = |row: Row| {
+                    let mut row = row.reader("node_demand");
+                    Ok(PublishedDemand {
+                        node: NodeId(row.uuid("node_id")?),
+                        published_at: row.instant("published_at")?,
+                        demand: row.text("demand")?,
+                    })
+                };
+                let rows = tx.run(select, values![node]).await?;
+                rows.into_iter().map(published).collect::<Result<_, StoreError>>().map(TransactionEnd::Commit)
+            }))
             .await
     }
 
@@ -323,14 +297,12 @@ impl<D: Database> NodeStore for SqlStore<D> {
 
     async fn deregister_node(&self, node: NodeId) -> Result<(), StoreError> {
         self.database
-            .transact_reserved(move |tx| {
-                Box::pin(async move {
-                    tx.run("delete from nodes where id = $1", values![node]).await?;
-                    tx.run("delete from node_demand where node_id = $1", values![node]).await?;
-                    tx.run("delete from leases where holder_id = $1", values![node]).await?;
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
+            .transact_reserved(work!(|tx| {
+                tx.run("delete from nodes where id = $1", values![node]).await?;
+                tx.run("delete from node_demand where node_id = $1", values![node]).await?;
+                tx.run("delete from leases where holder_id = $1", values![node]).await?;
+                Ok(TransactionEnd::Commit(()))
+            }))
             .await
     }
 }
@@ -338,25 +310,21 @@ impl<D: Database> NodeStore for SqlStore<D> {
 #[async_trait]
 impl<D: Database> HousekeepingStore for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
-        let write = self.database.transact_reserved(|tx| {
-            Box::pin(async move {
-                write_and_check_schema(tx, D::MIGRATIONS).await?;
-                Ok(TransactionEnd::Commit(()))
-            })
-        });
+        let write = self.database.transact_reserved(work!(|tx| {
+            write_and_check_schema(tx, D::MIGRATIONS).await?;
+            Ok(TransactionEnd::Commit(()))
+        }));
         let late = |_| StoreError::Unavailable("write probe timed out after 2 s".to_owned());
         timeout(PING_TIMEOUT, write).await.map_err(late)?
     }
 
     async fn create_partitions(&self, from: Timestamp, until: Timestamp) -> Result<u64, StoreError> {
         let Some(sql) = D::CREATE_PARTITIONS_SQL else { return Ok(0) };
-        let create = self.database.transact(move |tx| {
-            Box::pin(async move {
-                // One node at a time.
-                tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
-                tx.number(sql, values![from, until]).await.map(TransactionEnd::Commit)
-            })
-        });
+        let create = self.transact(work!(|tx| {
+            // One node at a time.
+            tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
+            tx.number(sql, values![from, until]).await.map(TransactionEnd::Commit)
+        }));
         Ok(create.await?.unsigned_abs())
     }
 
@@ -372,22 +340,19 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
     }
 
     async fn delete_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let mut deleted = 0;
-                    for sql in DELETE_EXPIRED {
-                        deleted += tx.run(sql, values![now]).await?.len();
-                    }
-                    if let Some(sql) = D::DELETE_EXPIRED_NUMBER_LIMITS_SQL {
-                        deleted += tx.run(sql, values![now]).await?.len();
-                    }
-                    deleted += accounts::delete_expired(tx, now).await?;
-                    deleted += sessions::delete_expired_throttles(tx, now).await?;
-                    Ok(TransactionEnd::Commit(deleted as u64))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let mut deleted = 0;
+            for sql in DELETE_EXPIRED {
+                deleted += tx.run(sql, values![now]).await?.len();
+            }
+            if let Some(sql) = D::DELETE_EXPIRED_NUMBER_LIMITS_SQL {
+                deleted += tx.run(sql, values![now]).await?.len();
+            }
+            deleted += accounts::delete_expired(tx, now).await?;
+            deleted += sessions::delete_expired_throttles(tx, now).await?;
+            Ok(TransactionEnd::Commit(deleted as u64))
+        }))
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use ringtrue_engine::ports::{Lease, LeaseRequest, LeaseStore, NodeId, StoreError
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
 };
 
@@ -45,48 +45,42 @@ async fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<Lease>, StoreError> 
 impl<D: Database> LeaseStore for SqlStore<D> {
     async fn acquire_lease(&self, request: LeaseRequest, machine_now: Timestamp) -> Result<Lease, StoreError> {
         self.database
-            .transact_reserved(move |tx| {
-                Box::pin(async move {
-                    let LeaseRequest { name, node, duration, links_up } = request;
-                    let now = database_now::<D>(tx, machine_now).await?;
-                    // A node that waits for another one only reads.
-                    if let Some(lease) =
-                        find(tx, &name).await?.filter(|lease| lease.holder != node && lease.expires_at > now)
-                    {
-                        return Ok(TransactionEnd::Rollback(lease));
-                    }
-                    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-                    let expires_at = now.saturating_add(duration).unwrap_or(Timestamp::MAX);
-                    tx.run(TAKE, values![&*name, node, expires_at, i64::from(links_up), now]).await?;
-                    let lease = find(tx, &name).await?;
-                    let missing = || StoreError::Unavailable("the lease was released concurrently".to_owned());
-                    Ok(TransactionEnd::Commit(lease.ok_or_else(missing)?))
-                })
-            })
+            .transact_reserved(work!(|tx| {
+                let LeaseRequest { name, node, duration, links_up } = request;
+                let now = database_now::<D>(tx, machine_now).await?;
+                // A node that waits for another one only reads.
+                if let Some(lease) =
+                    find(tx, &name).await?.filter(|lease| lease.holder != node && lease.expires_at > now)
+                {
+                    return Ok(TransactionEnd::Rollback(lease));
+                }
+                let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+                let expires_at = now.saturating_add(duration).unwrap_or(Timestamp::MAX);
+                tx.run(TAKE, values![&*name, node, expires_at, i64::from(links_up), now]).await?;
+                let lease = find(tx, &name).await?;
+                let missing = || StoreError::Unavailable("the lease was released concurrently".to_owned());
+                Ok(TransactionEnd::Commit(lease.ok_or_else(missing)?))
+            }))
             .await
     }
 
     async fn release_lease(&self, name: &str, node: NodeId) -> Result<(), StoreError> {
         let name = name.to_owned();
         self.database
-            .transact_reserved(move |tx| {
-                Box::pin(async move {
-                    tx.run("delete from leases where name = $1 and holder_id = $2", values![name, node]).await?;
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
+            .transact_reserved(work!(|tx| {
+                tx.run("delete from leases where name = $1 and holder_id = $2", values![name, node]).await?;
+                Ok(TransactionEnd::Commit(()))
+            }))
             .await
     }
 
     async fn find_lease(&self, name: &str, machine_now: Timestamp) -> Result<Option<Lease>, StoreError> {
         let name = name.to_owned();
         self.database
-            .read_reserved(move |tx| {
-                Box::pin(async move {
-                    let now = database_now::<D>(tx, machine_now).await?;
-                    Ok(find(tx, &name).await?.filter(|lease| lease.expires_at > now))
-                })
-            })
+            .read_reserved(work!(|tx| {
+                let now = database_now::<D>(tx, machine_now).await?;
+                Ok(find(tx, &name).await?.filter(|lease| lease.expires_at > now))
+            }))
             .await
     }
 }

@@ -20,7 +20,7 @@ use super::{
     sessions::insert_session,
 };
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
 };
 
@@ -39,64 +39,46 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<InviteOutcome, StoreError> {
         let (new, event) = (invitation.clone(), audit.clone());
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                if let Some(inviter) = new.invited_by
-                    && !may_invite(tx, inviter, new.workspace).await?
-                {
-                    return Ok(TransactionEnd::Rollback(InviteOutcome::NotAllowed));
-                }
-                let is_member = tx
-                    .first(
-                        "select 1 from memberships join accounts on accounts.id = memberships.account_id
-                          where memberships.workspace_id = $1 and accounts.email = $2",
-                        values![new.workspace, new.email.as_str()],
-                    )
-                    .await?;
-                if is_member.is_some() {
-                    return Ok(TransactionEnd::Rollback(InviteOutcome::AlreadyMember));
-                }
-                tx.run(
-                    "delete from invitations where workspace_id = $1 and (email = $2 or expires_at <= $3)",
-                    values![new.workspace, new.email.as_str(), new.created_at],
-                )
-                .await?;
-                let taken = tx
-                    .number(
-                        "select (select count(*) from memberships where workspace_id = $1)
-                              + (select count(*) from invitations where workspace_id = $1)",
-                        values![new.workspace],
-                    )
-                    .await?;
-                if taken >= i64::from(limit) {
-                    return Ok(TransactionEnd::Rollback(InviteOutcome::LimitReached));
-                }
-                tx.run(
-                    concat!(
-                        "insert into invitations (",
-                        invitation_columns!(),
-                        ") values ($1, $2, $3, $4, $5, $6, $7)"
-                    ),
-                    values![
-                        new.id,
-                        new.workspace,
-                        new.email.as_str(),
-                        new.role.as_str(),
-                        new.invited_by,
-                        new.created_at,
-                        new.expires_at
-                    ],
-                )
-                .await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(InviteOutcome::Pending))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            if let Some(inviter) = new.invited_by
+                && !may_invite(tx, inviter, new.workspace).await?
+            {
+                return Ok(TransactionEnd::Rollback(InviteOutcome::NotAllowed));
+            }
+            let select = "select 1 from memberships join accounts on accounts.id = memberships.account_id
+                           where memberships.workspace_id = $1 and accounts.email = $2";
+            if tx.exists(select, values![new.workspace, new.email.as_str()]).await? {
+                return Ok(TransactionEnd::Rollback(InviteOutcome::AlreadyMember));
+            }
+            let delete = "delete from invitations where workspace_id = $1 and (email = $2 or expires_at <= $3)";
+            tx.run(delete, values![new.workspace, new.email.as_str(), new.created_at]).await?;
+            let select = "select (select count(*) from memberships where workspace_id = $1)
+                               + (select count(*) from invitations where workspace_id = $1)";
+            let taken = tx.number(select, values![new.workspace]).await?;
+            if taken >= i64::from(limit) {
+                return Ok(TransactionEnd::Rollback(InviteOutcome::LimitReached));
+            }
+            tx.run(
+                concat!("insert into invitations (", invitation_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7)"),
+                values![
+                    new.id,
+                    new.workspace,
+                    new.email.as_str(),
+                    new.role.as_str(),
+                    new.invited_by,
+                    new.created_at,
+                    new.expires_at
+                ],
+            )
+            .await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(InviteOutcome::Pending))
+        }))
         .await
     }
 
     async fn find_invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError> {
-        self.database.read(move |tx| Box::pin(async move { pending_invitation(tx, id, now).await })).await
+        self.database.read(work!(|tx| pending_invitation(tx, id, now).await)).await
     }
 
     async fn list_invitations(
@@ -132,27 +114,20 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<AcceptOutcome, StoreError> {
         let event = audit.clone();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let Some(invitation) = pending_invitation(tx, id, event.at).await? else {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-                };
-                let invitee = tx
-                    .first(
-                        "select id from accounts where id = $1 and email = $2 and disabled_at is null",
-                        values![account, invitation.email.as_str()],
-                    )
-                    .await?;
-                if invitee.is_none() {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-                }
-                if !accept(tx, &invitation, account).await? {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-                }
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let Some(invitation) = pending_invitation(tx, id, event.at).await? else {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            };
+            let select = "select id from accounts where id = $1 and email = $2 and disabled_at is null";
+            if !tx.exists(select, values![account, invitation.email.as_str()]).await? {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            }
+            if !accept(tx, &invitation, account).await? {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            }
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
+        }))
         .await
     }
 
@@ -165,31 +140,29 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<AcceptOutcome, StoreError> {
         let (account, PasswordHash(password), events) = (account.clone(), password.clone(), audit.to_vec());
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let invitation = pending_invitation(tx, id, session.created_at).await?;
-                let Some(invitation) = invitation.filter(|invitation| invitation.email == account.email) else {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-                };
-                let created = tx
-                    .first(
-                        "insert into accounts (id, email, is_admin, password_hash, created_at, signed_in_at)
-                         values ($1, $2, $3, $4, $5, $5)
-                         on conflict (email) do nothing returning id",
-                        values![account.id, account.email.as_str(), false, password, account.created_at],
-                    )
-                    .await?;
-                if created.is_none() {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::AccountExists));
-                }
-                if !accept(tx, &invitation, account.id).await? {
-                    return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-                }
-                insert_session(tx, session).await?;
-                insert_audit_events(tx, &events).await?;
-                Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let invitation = pending_invitation(tx, id, session.created_at).await?;
+            let Some(invitation) = invitation.filter(|invitation| invitation.email == account.email) else {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            };
+            let created = tx
+                .first(
+                    "insert into accounts (id, email, is_admin, password_hash, created_at, signed_in_at)
+                     values ($1, $2, $3, $4, $5, $5)
+                     on conflict (email) do nothing returning id",
+                    values![account.id, account.email.as_str(), false, password, account.created_at],
+                )
+                .await?;
+            if created.is_none() {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::AccountExists));
+            }
+            if !accept(tx, &invitation, account.id).await? {
+                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            }
+            insert_session(tx, session).await?;
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
+        }))
         .await
     }
 
@@ -201,27 +174,25 @@ impl<D: Database> MemberStore for SqlStore<D> {
     ) -> Result<MemberChangeOutcome, StoreError> {
         let event = audit.clone();
         let Membership { workspace, role } = membership;
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
-                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
-                };
-                let before = find_grants(tx, account, workspace).await?;
-                let Some(before) = before.filter(|before| before.manual != Some(role)) else {
-                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
-                };
-                let after = MembershipGrants { manual: Some(role), ..before };
-                store_grants(tx, account, after).await?;
-                if was_owner && !has_owner(tx, workspace).await? {
-                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
-                }
-                if after.role() != Some(Role::Owner) {
-                    void_invitations(tx, account, workspace).await?;
-                }
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
-            })
-        })
+        self.change_control_plane(work!(|tx, _| {
+            let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
+            };
+            let before = find_grants(tx, account, workspace).await?;
+            let Some(before) = before.filter(|before| before.manual != Some(role)) else {
+                return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
+            };
+            let after = MembershipGrants { manual: Some(role), ..before };
+            store_grants(tx, account, after).await?;
+            if was_owner && !has_owner(tx, workspace).await? {
+                return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
+            }
+            if after.role() != Some(Role::Owner) {
+                void_invitations(tx, account, workspace).await?;
+            }
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
+        }))
         .await
     }
 
@@ -232,24 +203,19 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<MemberChangeOutcome, StoreError> {
         let event = audit.clone();
-        self.change_control_plane(move |tx, _| {
-            Box::pin(async move {
-                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
-                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
-                };
-                tx.run(
-                    "delete from memberships where account_id = $1 and workspace_id = $2",
-                    values![account, workspace],
-                )
+        self.change_control_plane(work!(|tx, _| {
+            let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
+            };
+            tx.run("delete from memberships where account_id = $1 and workspace_id = $2", values![account, workspace])
                 .await?;
-                if was_owner && !has_owner(tx, workspace).await? {
-                    return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
-                }
-                void_invitations(tx, account, workspace).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
-            })
-        })
+            if was_owner && !has_owner(tx, workspace).await? {
+                return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
+            }
+            void_invitations(tx, account, workspace).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(MemberChangeOutcome::Changed))
+        }))
         .await
     }
 
@@ -295,14 +261,10 @@ async fn is_active_owner(
     account: AccountId,
     workspace: WorkspaceId,
 ) -> Result<Option<bool>, StoreError> {
-    let row = tx
-        .first(
-            "select memberships.role, accounts.disabled_at is not null
-               from memberships join accounts on accounts.id = memberships.account_id
-              where memberships.account_id = $1 and memberships.workspace_id = $2",
-            values![account, workspace],
-        )
-        .await?;
+    let select = "select memberships.role, accounts.disabled_at is not null
+                    from memberships join accounts on accounts.id = memberships.account_id
+                   where memberships.account_id = $1 and memberships.workspace_id = $2";
+    let row = tx.first(select, values![account, workspace]).await?;
     row.map(|row| {
         let mut row = row.reader("memberships");
         let (role, is_disabled) = (row.parsed::<Role>("role")?, row.boolean("disabled_at")?);
@@ -324,15 +286,10 @@ async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, Stor
 
 /// Whether an account is enabled, and an owner of the workspace or an administrator.
 async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<bool, StoreError> {
-    let inviter = tx
-        .first(
-            "select 1 from accounts where id = $1 and disabled_at is null
-                and (is_admin or exists (select 1 from memberships
-                                          where account_id = $1 and workspace_id = $2 and role = $3))",
-            values![account, workspace, Role::Owner.as_str()],
-        )
-        .await?;
-    Ok(inviter.is_some())
+    let select = "select 1 from accounts where id = $1 and disabled_at is null
+                     and (is_admin or exists (select 1 from memberships
+                                               where account_id = $1 and workspace_id = $2 and role = $3))";
+    tx.exists(select, values![account, workspace, Role::Owner.as_str()]).await
 }
 
 /// The invitation, if it has not expired.
@@ -359,7 +316,7 @@ pub(super) async fn void_invitations(
 /// Turns an invitation into a membership. `false`: it was withdrawn in the meantime.
 async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<bool, StoreError> {
     let claim = "delete from invitations where id = $1 returning id";
-    if tx.first(claim, values![invitation.id]).await?.is_none() {
+    if !tx.exists(claim, values![invitation.id]).await? {
         return Ok(false);
     }
     let (workspace, role) = (invitation.workspace, invitation.role);

@@ -38,7 +38,7 @@ use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
 use uuid::Uuid;
 
 use crate::{
-    driver::{Database, Sql, TransactionEnd, Tx},
+    driver::{Database, Sql, TransactionEnd, Tx, Work, work},
     row::{Row, Value, values},
     time_span::Span,
 };
@@ -56,6 +56,10 @@ impl<D: Database> SqlStore<D> {
         SqlStore { database }
     }
 
+    async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
+        self.database.transact(work).await
+    }
+
     /// Increments the control-plane version, runs `work` in the same transaction, and notifies listeners.
     async fn change_control_plane<T, W>(&self, work: W) -> Result<T, StoreError>
     where
@@ -67,12 +71,10 @@ impl<D: Database> SqlStore<D> {
             + Send
             + 'static,
     {
-        let change = self.database.transact(move |tx| {
-            Box::pin(async move {
-                let version = control_plane::next_version::<D>(tx).await?;
-                work(tx, version).await
-            })
-        });
+        let change = self.transact(work!(|tx| {
+            let version = control_plane::next_version::<D>(tx).await?;
+            work(tx, version).await
+        }));
         let result = change.await?;
         self.database.notify_change();
         Ok(result)
@@ -81,32 +83,27 @@ impl<D: Database> SqlStore<D> {
     /// Runs one statement as a transaction.
     async fn write(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (sql.into(), values.to_vec());
-        let write = self
-            .database
-            .transact(move |tx| Box::pin(async move { tx.query(sql, &values).await.map(TransactionEnd::Commit) }));
+        let write = self.transact(work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit)));
         write.await
     }
 
     /// Runs one statement and, if it changed a row, inserts the audit event. Returns whether it changed one.
     async fn write_audited(&self, sql: &'static str, values: &[Value], audit: &AuditEvent) -> Result<bool, StoreError> {
         let (values, event) = (values.to_vec(), audit.clone());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    if tx.first(sql, &values).await?.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    deployment::insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            if !tx.exists(sql, &values).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            deployment::insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     /// Runs one statement and returns its rows.
     async fn read(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (sql.into(), values.to_vec());
-        self.database.read(move |tx| Box::pin(async move { tx.query(sql, &values).await })).await
+        self.database.read(work!(|tx| tx.query(sql, &values).await)).await
     }
 
     /// Runs one statement and returns its first row.
@@ -120,7 +117,7 @@ impl<D: Database> SqlStore<D> {
         query: PagedQuery,
         item: fn(Row) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        self.database.read_list(move |tx| Box::pin(async move { query.read(tx, item).await })).await
+        self.database.read_list(work!(|tx| query.read(tx, item).await)).await
     }
 }
 

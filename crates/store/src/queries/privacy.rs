@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{SqlStore, deployment::insert_audit_event, placeholders};
 use crate::{
-    driver::{Database, Sql, TransactionEnd, Tx},
+    driver::{Database, Sql, TransactionEnd, Tx, work},
     row::{Row, Value, values},
 };
 
@@ -18,36 +18,25 @@ use crate::{
 impl<D: Database> PrivacyStore for SqlStore<D> {
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<ErasureCounts, StoreError> {
         let mut event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
-                        tx.run(delete, values![number]).await?;
-                    }
-                    // First, so that checks that conclude concurrently are erased later.
-                    tx.run(
-                        "insert into erasures (check_id)
-                         select id from checks where number_hash = $1 order by id
-                         on conflict do nothing",
-                        values![number],
-                    )
-                    .await?;
-                    let deferred = open_checks(tx, number).await?;
-                    let ended = tx
-                        .run(
-                            "select id from checks
-                              where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id",
-                            values![number],
-                        )
-                        .await?;
-                    let erased =
-                        ErasureCounts { deferred, ..erase::<D>(tx, ended, WaitingCallbackPolicy::Keep).await? };
-                    event.changes = erased.audit_details();
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(erased))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
+                tx.run(delete, values![number]).await?;
+            }
+            // First, so that checks that conclude concurrently are erased later.
+            let insert = "insert into erasures (check_id)
+                          select id from checks where number_hash = $1 order by id
+                          on conflict do nothing";
+            tx.run(insert, values![number]).await?;
+            let deferred = open_checks(tx, number).await?;
+            let select = "select id from checks
+                           where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id";
+            let ended = tx.run(select, values![number]).await?;
+            let erased = ErasureCounts { deferred, ..erase::<D>(tx, ended, WaitingCallbackPolicy::Keep).await? };
+            event.changes = erased.audit_details();
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(erased))
+        }))
+        .await
     }
 
     async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError> {
@@ -79,14 +68,11 @@ impl<D: Database> SqlStore<D> {
         waiting: WaitingCallbackPolicy,
     ) -> Result<ErasureCounts, StoreError> {
         let (select, values) = (select.into(), values.to_vec());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let ended = tx.query(select, &values).await?;
-                    erase::<D>(tx, ended, waiting).await.map(TransactionEnd::Commit)
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let ended = tx.query(select, &values).await?;
+            erase::<D>(tx, ended, waiting).await.map(TransactionEnd::Commit)
+        }))
+        .await
     }
 }
 
@@ -105,14 +91,10 @@ pub(crate) fn select_erasable<D: Database>() -> String {
 
 /// The open checks of a number with a pending erasure.
 async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
-    let open = tx
-        .run(
-            "select expires_at from checks
-              where number_hash = $1 and status in ('ACCEPTED', 'PENDING')
-                and exists (select 1 from erasures where check_id = checks.id)",
-            values![number],
-        )
-        .await?;
+    let select = "select expires_at from checks
+                   where number_hash = $1 and status in ('ACCEPTED', 'PENDING')
+                     and exists (select 1 from erasures where check_id = checks.id)";
+    let open = tx.run(select, values![number]).await?;
     let checks = open.len() as u64;
     let ends = open.into_iter().map(|row| row.reader("checks").instant("expires_at"));
     let until = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();

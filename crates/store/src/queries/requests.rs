@@ -13,7 +13,7 @@ use ringtrue_engine::ports::{
 
 use super::{PagedQuery, SqlStore, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd},
+    driver::{Database, TransactionEnd, work},
     row::{Row, Value, values},
 };
 
@@ -30,24 +30,18 @@ const ROWS_PER_STATEMENT: usize = 1_000;
 #[async_trait]
 impl<D: Database> RequestLogStore for SqlStore<D> {
     async fn append_requests(&self, requests: Vec<RequestLogEntry>) -> Result<(), StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    for rows in requests.chunks(ROWS_PER_STATEMENT) {
-                        let row_placeholders =
-                            |row: usize| format!("({})", placeholders(row * COLUMN_COUNT + 1, COLUMN_COUNT));
-                        let row_placeholders: Vec<_> = (0..rows.len()).map(row_placeholders).collect();
-                        let sql = format!(
-                            concat!("insert into requests (", columns!(), ") values {}"),
-                            row_placeholders.join(", ")
-                        );
-                        let values: Vec<Value> = rows.iter().flat_map(to_columns).collect();
-                        tx.query(sql.into(), &values).await?;
-                    }
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            for rows in requests.chunks(ROWS_PER_STATEMENT) {
+                let row_placeholders = |row: usize| format!("({})", placeholders(row * COLUMN_COUNT + 1, COLUMN_COUNT));
+                let row_placeholders: Vec<_> = (0..rows.len()).map(row_placeholders).collect();
+                let sql =
+                    format!(concat!("insert into requests (", columns!(), ") values {}"), row_placeholders.join(", "));
+                let values: Vec<Value> = rows.iter().flat_map(to_columns).collect();
+                tx.query(sql.into(), &values).await?;
+            }
+            Ok(TransactionEnd::Commit(()))
+        }))
+        .await
     }
 
     async fn list_requests(
@@ -83,26 +77,19 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
     }
 
     async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let mut deleted = 0;
-                    for (authenticated, most) in [(true, kept.authenticated), (false, kept.unauthenticated)] {
-                        let rows = tx
-                            .run(
-                                "delete from requests where project_id = $1 and authenticated = $2 and id <=
-                                   (select id from requests where project_id = $1 and authenticated = $2
-                                     order by id desc limit 1 offset $3)
-                                 returning 1",
-                                values![project, authenticated, i64::from(most)],
-                            )
-                            .await?;
-                        deleted += rows.len() as u64;
-                    }
-                    Ok(TransactionEnd::Commit(deleted))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let mut deleted = 0;
+            for (authenticated, most) in [(true, kept.authenticated), (false, kept.unauthenticated)] {
+                let delete = "delete from requests where project_id = $1 and authenticated = $2 and id <=
+                                (select id from requests where project_id = $1 and authenticated = $2
+                                  order by id desc limit 1 offset $3)
+                              returning 1";
+                let rows = tx.run(delete, values![project, authenticated, i64::from(most)]).await?;
+                deleted += rows.len() as u64;
+            }
+            Ok(TransactionEnd::Commit(deleted))
+        }))
+        .await
     }
 
     async fn delete_requests_before(&self, before: Timestamp) -> Result<u64, StoreError> {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{SqlStore, placeholders};
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
     time_span::Span,
 };
@@ -49,18 +49,15 @@ impl<D: Database> SqlStore<D> {
             }
         };
         let deleted = self
-            .database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let started = Instant::now();
-                    let elapsed = || started.elapsed();
-                    let deleted = delete_checks::<D>(tx, skip_locked, before, max_duration, &elapsed).await?;
-                    if D::DROP_PARTITIONS_SQL.is_some() {
-                        delete_orphaned_erasures(tx, end_of(before)).await?;
-                    }
-                    Ok(TransactionEnd::Commit(deleted))
-                })
-            })
+            .transact(work!(|tx| {
+                let started = Instant::now();
+                let elapsed = || started.elapsed();
+                let deleted = delete_checks::<D>(tx, skip_locked, before, max_duration, &elapsed).await?;
+                if D::DROP_PARTITIONS_SQL.is_some() {
+                    delete_orphaned_erasures(tx, end_of(before)).await?;
+                }
+                Ok(TransactionEnd::Commit(deleted))
+            }))
             .await?;
         if deleted.checks > 0 {
             self.database.checkpoint().await?;

@@ -10,7 +10,7 @@ use ringtrue_engine::ports::{SandboxStore, SimulatedSimSwap, StoreError};
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd},
+    driver::{Database, TransactionEnd, work},
     row::{Row, values},
 };
 
@@ -33,28 +33,22 @@ impl<D: Database> SandboxStore for SqlStore<D> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let swap = swap.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    tx.run(
-                        "insert into simulated_sim_swaps (project_id, number_hash, number, swapped_at, created_at)
-                         values ($1, $2, $3, $4, $5)
-                         on conflict (project_id, number_hash) do update
-                           set number = excluded.number, swapped_at = excluded.swapped_at,
-                               created_at = excluded.created_at",
-                        values![project, swap.number_hash, &swap.number, swap.swapped_at, now],
-                    )
-                    .await?;
-                    let select = "select number_hash from simulated_sim_swaps where project_id = $1
-                                   order by created_at desc, number_hash limit 1000 offset $2";
-                    for oldest in tx.run(select, values![project, i64::from(limit)]).await? {
-                        let number = oldest.reader("simulated_sim_swaps").digest("number_hash")?;
-                        tx.run(DELETE, values![project, number]).await?;
-                    }
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let insert = "insert into simulated_sim_swaps (project_id, number_hash, number, swapped_at, created_at)
+                          values ($1, $2, $3, $4, $5)
+                          on conflict (project_id, number_hash) do update
+                            set number = excluded.number, swapped_at = excluded.swapped_at,
+                                created_at = excluded.created_at";
+            tx.run(insert, values![project, swap.number_hash, &swap.number, swap.swapped_at, now]).await?;
+            let select = "select number_hash from simulated_sim_swaps where project_id = $1
+                           order by created_at desc, number_hash limit 1000 offset $2";
+            for oldest in tx.run(select, values![project, i64::from(limit)]).await? {
+                let number = oldest.reader("simulated_sim_swaps").digest("number_hash")?;
+                tx.run(DELETE, values![project, number]).await?;
+            }
+            Ok(TransactionEnd::Commit(()))
+        }))
+        .await
     }
 
     async fn delete_simulated_sim_swap(&self, project: ProjectId, number: NumberHash) -> Result<(), StoreError> {

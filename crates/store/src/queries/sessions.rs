@@ -13,7 +13,7 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
+    LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
     PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
     SessionSummary, StoreError, TokenHash,
 };
@@ -25,7 +25,7 @@ use super::{
     placeholders,
 };
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
 };
 
@@ -38,26 +38,20 @@ const MAX_ENTRIES: i64 = 100_000;
 impl<D: Database> SessionStore for SqlStore<D> {
     async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let NewOneTimeLink { token, account, purpose, expires_at } = link;
-                    let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
-                    if tx.first(lock, values![account]).await?.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
-                    tx.run(
-                        "insert into account_links (token_hash, account_id, purpose, expires_at)
-                         values ($1, $2, $3, $4)",
-                        values![token, account, purpose.as_str(), expires_at],
-                    )
-                    .await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let NewOneTimeLink { token, account, purpose, expires_at } = link;
+            let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
+            if !tx.exists(lock, values![account]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            tx.run("delete from account_links where account_id = $1", values![account]).await?;
+            let insert = "insert into account_links (token_hash, account_id, purpose, expires_at)
+                          values ($1, $2, $3, $4)";
+            tx.run(insert, values![token, account, purpose.as_str(), expires_at]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn find_link(&self, token: TokenHash, now: Timestamp) -> Result<Option<OneTimeLink>, StoreError> {
@@ -72,10 +66,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
         row.map(|row| {
             let mut row = row.reader("account_links");
             let account = read_account(&mut row)?;
-            let name = row.text("purpose")?;
-            let purpose = LinkPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == name);
-            let purpose = purpose.ok_or_else(|| row.corrupt("purpose", "not a purpose"))?;
-            Ok(OneTimeLink { account, purpose, expires_at: row.instant("expires_at")? })
+            Ok(OneTimeLink { account, purpose: row.parsed("purpose")?, expires_at: row.instant("expires_at")? })
         })
         .transpose()
     }
@@ -88,36 +79,24 @@ impl<D: Database> SessionStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
         let (password, events) = (password.cloned(), audit.to_vec());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let enabled = tx
-                        .first(
-                            "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id",
-                            values![session.created_at, session.account],
-                        )
-                        .await?;
-                    let used = tx
-                        .first(
-                            "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
-                             returning account_id",
-                            values![token, session.account, session.created_at],
-                        )
-                        .await?;
-                    if enabled.is_none() || used.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    if let Some(PasswordHash(hash)) = password {
-                        tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account])
-                            .await?;
-                        end_access(tx, session.account).await?;
-                    }
-                    insert_session(tx, session).await?;
-                    insert_audit_events(tx, &events).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let update = "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id";
+            let enabled = tx.first(update, values![session.created_at, session.account]).await?;
+            let delete = "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
+                          returning account_id";
+            let used = tx.first(delete, values![token, session.account, session.created_at]).await?;
+            if enabled.is_none() || used.is_none() {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            if let Some(PasswordHash(hash)) = password {
+                tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account]).await?;
+                end_access(tx, session.account).await?;
+            }
+            insert_session(tx, session).await?;
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn redeem_link_without_session(
@@ -128,28 +107,25 @@ impl<D: Database> SessionStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), event) = (password.clone(), audit.clone());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let update = "update accounts set password_hash = $1 where id = $2 and disabled_at is null
-                                  returning id";
-                    let enabled = tx.first(update, values![password, account]).await?;
-                    let redeem = "delete from account_links where token_hash = $1 and account_id = $2
-                                     and expires_at > $3 returning account_id";
-                    let redeemed = tx.first(redeem, values![token, account, event.at]).await?;
-                    if enabled.is_none() || redeemed.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    end_access(tx, account).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let update = "update accounts set password_hash = $1 where id = $2 and disabled_at is null
+                          returning id";
+            let enabled = tx.first(update, values![password, account]).await?;
+            let redeem = "delete from account_links where token_hash = $1 and account_id = $2
+                             and expires_at > $3 returning account_id";
+            let redeemed = tx.first(redeem, values![token, account, event.at]).await?;
+            if enabled.is_none() || redeemed.is_none() {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            end_access(tx, account).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError> {
-        self.database.transact(move |tx| Box::pin(count_attempt(tx, attempt))).await
+        self.transact(move |tx| Box::pin(count_attempt(tx, attempt))).await
     }
 
     async fn begin_session(
@@ -160,27 +136,19 @@ impl<D: Database> SessionStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), event) = (password.clone(), audit.clone());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let is_valid = tx
-                        .first(
-                            "update accounts set signed_in_at = $1
-                              where id = $2 and coalesce(password_hash, '') = $3 and second_factor_salt is null
-                                and disabled_at is null returning id",
-                            values![session.created_at, session.account, password],
-                        )
-                        .await?;
-                    if is_valid.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    record_success(tx, &[attempt]).await?;
-                    insert_session(tx, session).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let update = "update accounts set signed_in_at = $1
+                           where id = $2 and coalesce(password_hash, '') = $3 and second_factor_salt is null
+                             and disabled_at is null returning id";
+            if !tx.exists(update, values![session.created_at, session.account, password]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            record_success(tx, &[attempt]).await?;
+            insert_session(tx, session).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn begin_session_with_second_factor(
@@ -192,56 +160,42 @@ impl<D: Database> SessionStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), events) = (password.clone(), audit.to_vec());
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let update = "update accounts set signed_in_at = $1
-                                   where id = $2 and password_hash = $3 and disabled_at is null returning id";
-                    let is_valid = tx.first(update, values![session.created_at, session.account, password]).await?;
-                    if is_valid.is_none() || !use_second_factor(tx, used).await? {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    record_success(tx, &attempts).await?;
-                    insert_session(tx, session).await?;
-                    insert_audit_events(tx, &events).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let update = "update accounts set signed_in_at = $1
+                           where id = $2 and password_hash = $3 and disabled_at is null returning id";
+            let is_valid = tx.first(update, values![session.created_at, session.account, password]).await?;
+            if is_valid.is_none() || !use_second_factor(tx, used).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            record_success(tx, &attempts).await?;
+            insert_session(tx, session).await?;
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let PasswordChange { account, current, new, session, attempt } = change;
-                    let changed = tx
-                        .first(
-                            "update accounts set password_hash = $1
-                              where id = $2 and password_hash = $3 and disabled_at is null returning id",
-                            values![new.0, account, current.0],
-                        )
-                        .await?;
-                    if changed.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    tx.run(
-                        "delete from sessions where account_id = $1 and token_hash <> $2",
-                        values![account, session],
-                    )
-                    .await?;
-                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
-                    record_success(tx, &[attempt]).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let PasswordChange { account, current, new, session, attempt } = change;
+            let update = "update accounts set password_hash = $1
+                           where id = $2 and password_hash = $3 and disabled_at is null returning id";
+            if !tx.exists(update, values![new.0, account, current.0]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            tx.run("delete from sessions where account_id = $1 and token_hash <> $2", values![account, session])
+                .await?;
+            tx.run("delete from account_links where account_id = $1", values![account]).await?;
+            record_success(tx, &[attempt]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn find_session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError> {
-        self.database.read(move |tx| Box::pin(async move { select_session(tx, token, now).await })).await
+        self.database.read(work!(|tx| select_session(tx, token, now).await)).await
     }
 
     async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError> {
@@ -276,10 +230,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             .chain(tokens.iter().map(|token| Value::from(*token)))
             .chain([Value::from(now)])
             .collect();
-        let rows = self
-            .database
-            .read_reserved(move |tx| Box::pin(async move { tx.query(select.into(), &values).await }))
-            .await?;
+        let rows = self.database.read_reserved(work!(|tx| tx.query(select.into(), &values).await)).await?;
         let mut found: Vec<SessionAccess> = vec![];
         for row in rows {
             let mut row = row.reader("sessions");
@@ -331,12 +282,9 @@ fn session_summary_from_row(row: Row) -> Result<SessionSummary, StoreError> {
 
 pub(super) async fn insert_session(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {
     let NewSession { token, account, origin, created_at, expires_at } = session;
-    tx.run(
-        "insert into sessions (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at)
-         values ($1, $2, $3, $4, $5, $5, $6)",
-        values![token, account, origin.network, origin.user_agent, created_at, expires_at],
-    )
-    .await?;
+    let insert = "insert into sessions (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at)
+                  values ($1, $2, $3, $4, $5, $5, $6)";
+    tx.run(insert, values![token, account, origin.network, origin.user_agent, created_at, expires_at]).await?;
     tx.run(
         "delete from sessions where account_id = $1 and token_hash not in
            (select token_hash from sessions where account_id = $1 order by seen_at desc, created_at desc limit $2)",
@@ -364,12 +312,8 @@ async fn select_session(
     let account = read_account(&mut row)?;
     let (has_password, has_second_factor) = (row.boolean("password_hash")?, row.boolean("second_factor_salt")?);
     let (created_at, seen_at) = (row.instant("created_at")?, row.instant("seen_at")?);
-    let memberships = tx
-        .run(
-            "select workspace_id, role from memberships where account_id = $1 order by workspace_id",
-            values![account.id],
-        )
-        .await?;
+    let select = "select workspace_id, role from memberships where account_id = $1 order by workspace_id";
+    let memberships = tx.run(select, values![account.id]).await?;
     let membership = |row: Row| {
         let mut row = row.reader("memberships");
         Ok(Membership { workspace: WorkspaceId(row.uuid("workspace_id")?), role: row.parsed("role")? })
@@ -416,7 +360,7 @@ pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) ->
             1_i64 << index.min(62),
         ),
     };
-    Ok(tx.first(update, values![value, account, salt.0.as_slice()]).await?.is_some())
+    tx.exists(update, values![value, account, salt.0.as_slice()]).await
 }
 
 /// Records a successful login: resets its accounts, and takes back the attempts counted for its addresses.
@@ -443,25 +387,17 @@ pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -
 /// Deletes a bounded number of expired entries, and of entries over the maximum. Returns the number of deleted rows.
 pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
     let expired_before = now.saturating_sub(RESET_AFTER).unwrap_or(Timestamp::MIN);
-    let expired = tx
-        .run(
-            "delete from login_throttle where key_hash in
-               (select key_hash from login_throttle where last_attempt_at < $1
-                 order by last_attempt_at, key_hash limit 1000)
-               and last_attempt_at < $1
-             returning 1",
-            values![expired_before],
-        )
-        .await?;
-    let surplus = tx
-        .run(
-            "delete from login_throttle where key_hash in
-               (select key_hash from login_throttle
-                 order by last_attempt_at desc, key_hash desc limit 1000 offset $1)
-             returning 1",
-            values![MAX_ENTRIES],
-        )
-        .await?;
+    let delete = "delete from login_throttle where key_hash in
+                    (select key_hash from login_throttle where last_attempt_at < $1
+                      order by last_attempt_at, key_hash limit 1000)
+                    and last_attempt_at < $1
+                  returning 1";
+    let expired = tx.run(delete, values![expired_before]).await?;
+    let delete = "delete from login_throttle where key_hash in
+                    (select key_hash from login_throttle
+                      order by last_attempt_at desc, key_hash desc limit 1000 offset $1)
+                  returning 1";
+    let surplus = tx.run(delete, values![MAX_ENTRIES]).await?;
     Ok(expired.len() + surplus.len())
 }
 
@@ -474,14 +410,10 @@ fn sorted_keys(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
 
 /// Returns the entry of a key, and locks it until the end of the transaction.
 async fn lock_entry(tx: &mut dyn Tx, key: LoginThrottleKey, now: Timestamp) -> Result<FailedLogins, StoreError> {
-    let row = tx
-        .first(
-            "insert into login_throttle (key_hash, failed_attempts, last_attempt_at) values ($1, 0, $2)
-             on conflict (key_hash) do update set failed_attempts = login_throttle.failed_attempts
-             returning failed_attempts, last_attempt_at",
-            values![key.0, now],
-        )
-        .await?;
+    let insert = "insert into login_throttle (key_hash, failed_attempts, last_attempt_at) values ($1, 0, $2)
+                  on conflict (key_hash) do update set failed_attempts = login_throttle.failed_attempts
+                  returning failed_attempts, last_attempt_at";
+    let row = tx.first(insert, values![key.0, now]).await?;
     row.map_or(Ok(FailedLogins { count: 0, last_at: now }), failed_logins_from_row)
 }
 

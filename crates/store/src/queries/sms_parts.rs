@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
 };
 
@@ -74,12 +74,9 @@ async fn add(tx: &mut dyn Tx, part: &NewSmsPart) -> Result<TransactionEnd<AddPar
             return Ok(TransactionEnd::Rollback(AddPartOutcome::LimitReached));
         }
     }
-    tx.run(
-        "insert into sms_parts (sms_key, sequence, content_hash, content) values ($1, $2, $3, $4)
-         on conflict (sms_key, sequence) do nothing",
-        values![key, i64::from(*sequence), *content_hash, content],
-    )
-    .await?;
+    let insert = "insert into sms_parts (sms_key, sequence, content_hash, content) values ($1, $2, $3, $4)
+                  on conflict (sms_key, sequence) do nothing";
+    tx.run(insert, values![key, i64::from(*sequence), *content_hash, content]).await?;
     let rows = tx.run("select content from sms_parts where sms_key = $1 order by sequence", values![key]).await?;
     if rows.len() < usize::from(*total_parts) {
         return Ok(TransactionEnd::Commit(AddPartOutcome::Stored { first: is_new }));
@@ -101,22 +98,19 @@ fn missing_row_error() -> StoreError {
 impl<D: Database> SmsPartStore for SqlStore<D> {
     async fn add_sms_part(&self, part: &NewSmsPart) -> Result<AddPartOutcome, StoreError> {
         let part = part.clone();
-        self.database.transact(move |tx| Box::pin(async move { add(tx, &part).await })).await
+        self.transact(work!(|tx| add(tx, &part).await)).await
     }
 
     async fn mark_sms_processed(&self, key: SmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let mark = "update concatenated_sms set processed_at = $1
-                                 where sms_key = $2 and sms_id = $3 returning 1";
-                    if tx.first(mark, values![now, key.0, sms]).await?.is_some() {
-                        tx.run("update sms_parts set content = null where sms_key = $1", values![key.0]).await?;
-                    }
-                    Ok(TransactionEnd::Commit(()))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let mark = "update concatenated_sms set processed_at = $1
+                         where sms_key = $2 and sms_id = $3 returning 1";
+            if tx.first(mark, values![now, key.0, sms]).await?.is_some() {
+                tx.run("update sms_parts set content = null where sms_key = $1", values![key.0]).await?;
+            }
+            Ok(TransactionEnd::Commit(()))
+        }))
+        .await
     }
 
     async fn delete_expired_sms(&self, connector: &str, now: Timestamp) -> Result<u64, StoreError> {
@@ -128,21 +122,18 @@ impl<D: Database> SmsPartStore for SqlStore<D> {
               order by expires_at, sms_key limit 1000 {}",
             self.database.skip_locked_sql()
         );
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let mut incomplete = 0;
-                    for row in tx.query(select.into(), values![connector, now]).await? {
-                        let mut row = row.reader("concatenated_sms");
-                        let key = row.digest("sms_key")?;
-                        let is_processed = row.int_or_null("processed_at")?.is_some();
-                        let (total, stored) = (row.int("total_parts")?, row.int("stored")?);
-                        incomplete += u64::from(!is_processed && stored < total);
-                        tx.run("delete from concatenated_sms where sms_key = $1", values![key]).await?;
-                    }
-                    Ok(TransactionEnd::Commit(incomplete))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let mut incomplete = 0;
+            for row in tx.query(select.into(), values![connector, now]).await? {
+                let mut row = row.reader("concatenated_sms");
+                let key = row.digest("sms_key")?;
+                let is_processed = row.int_or_null("processed_at")?.is_some();
+                let (total, stored) = (row.int("total_parts")?, row.int("stored")?);
+                incomplete += u64::from(!is_processed && stored < total);
+                tx.run("delete from concatenated_sms where sms_key = $1", values![key]).await?;
+            }
+            Ok(TransactionEnd::Commit(incomplete))
+        }))
+        .await
     }
 }

@@ -20,7 +20,7 @@ use super::{
     idempotency,
 };
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     filter,
     row::{Row, Value, values},
     row_mapping::{
@@ -40,16 +40,14 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<(), StoreError> {
         let (workspace, credential, events) = (workspace.clone(), credential.cloned(), audit.to_vec());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                insert_workspace(tx, &workspace, version).await?;
-                if let Some(credential) = credential {
-                    insert_credential(tx, &credential, version).await?;
-                }
-                insert_audit_events(tx, &events).await?;
-                Ok(TransactionEnd::Commit(()))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            insert_workspace(tx, &workspace, version).await?;
+            if let Some(credential) = credential {
+                insert_credential(tx, &credential, version).await?;
+            }
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(()))
+        }))
         .await
     }
 
@@ -133,25 +131,23 @@ impl<D: Database> SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError> {
         let (expected, event) = (expected.cloned(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if let Some(expected) = expected {
-                    let current = tx
-                        .first(FIND_WORKSPACE_SQL, values![id])
-                        .await?
-                        .map(row_mapping::workspace_from_row)
-                        .transpose()?;
-                    if current != Some(expected) {
-                        return Ok(TransactionEnd::Rollback(None));
-                    }
-                }
-                let Some(row) = tx.first(update, values![value, at, version.0, id]).await? else {
+        self.change_control_plane(work!(|tx, version| {
+            if let Some(expected) = expected {
+                let current = tx
+                    .first(FIND_WORKSPACE_SQL, values![id])
+                    .await?
+                    .map(row_mapping::workspace_from_row)
+                    .transpose()?;
+                if current != Some(expected) {
                     return Ok(TransactionEnd::Rollback(None));
-                };
-                insert_audit_event(tx, &event).await?;
-                row_mapping::workspace_from_row(row).map(|workspace| TransactionEnd::Commit(Some(workspace)))
-            })
-        })
+                }
+            }
+            let Some(row) = tx.first(update, values![value, at, version.0, id]).await? else {
+                return Ok(TransactionEnd::Rollback(None));
+            };
+            insert_audit_event(tx, &event).await?;
+            row_mapping::workspace_from_row(row).map(|workspace| TransactionEnd::Commit(Some(workspace)))
+        }))
         .await
     }
 }
@@ -189,31 +185,27 @@ impl<D: Database> ProjectStore for SqlStore<D> {
     ) -> Result<CreateProjectOutcome, StoreError> {
         let (project, credential) = (project.clone(), credential.clone());
         let (events, response) = (audit.to_vec(), response.cloned());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if is_name_taken(tx, &project).await? {
-                    return Ok(TransactionEnd::Rollback(CreateProjectOutcome::NameTaken));
-                }
-                let count = tx
-                    .number("select count(*) from projects where workspace_id = $1", values![project.workspace])
-                    .await?;
-                if count >= i64::from(max_projects) {
-                    return Ok(TransactionEnd::Rollback(CreateProjectOutcome::LimitReached));
-                }
-                insert_project(tx, &project, version).await?;
-                insert_credential(tx, &credential, version).await?;
-                insert_audit_events(tx, &events).await?;
-                idempotency::store_response(tx, response.as_ref()).await?;
-                Ok(TransactionEnd::Commit(CreateProjectOutcome::Created))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            if is_name_taken(tx, &project).await? {
+                return Ok(TransactionEnd::Rollback(CreateProjectOutcome::NameTaken));
+            }
+            let count =
+                tx.number("select count(*) from projects where workspace_id = $1", values![project.workspace]).await?;
+            if count >= i64::from(max_projects) {
+                return Ok(TransactionEnd::Rollback(CreateProjectOutcome::LimitReached));
+            }
+            insert_project(tx, &project, version).await?;
+            insert_credential(tx, &credential, version).await?;
+            insert_audit_events(tx, &events).await?;
+            idempotency::store_response(tx, response.as_ref()).await?;
+            Ok(TransactionEnd::Commit(CreateProjectOutcome::Created))
+        }))
         .await
     }
 
     async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<TenantLookup<Project>, StoreError> {
-        let row = self
-            .read_first(concat!("select ", project_columns!(), " from projects where id = $1"), values![id])
-            .await?;
+        let select = concat!("select ", project_columns!(), " from projects where id = $1");
+        let row = self.read_first(select, values![id]).await?;
         let Some(project) = row.map(row_mapping::project_from_row).transpose()? else {
             return Ok(TenantLookup::NotFound);
         };
@@ -245,28 +237,22 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<UpdateProjectOutcome, StoreError> {
         let (project, replacement, events) = (project.clone(), replacement.cloned(), audit.to_vec());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                let current = tx
-                    .first(
-                        "select revision from projects where workspace_id = $1 and id = $2",
-                        values![project.workspace, project.id],
-                    )
-                    .await?;
-                if current.map(Row::into_int).transpose()? != Some(project.revision.0 - 1) {
-                    return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::Stale));
-                }
-                if is_name_taken(tx, &project).await? {
-                    return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::NameTaken));
-                }
-                update_project_row(tx, &project, version).await?;
-                if let Some(replacement) = &replacement {
-                    replace_credentials(tx, replacement, version).await?;
-                }
-                insert_audit_events(tx, &events).await?;
-                Ok(TransactionEnd::Commit(UpdateProjectOutcome::Updated))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            let select = "select revision from projects where workspace_id = $1 and id = $2";
+            let current = tx.first(select, values![project.workspace, project.id]).await?;
+            if current.map(Row::into_int).transpose()? != Some(project.revision.0 - 1) {
+                return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::Stale));
+            }
+            if is_name_taken(tx, &project).await? {
+                return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::NameTaken));
+            }
+            update_project_row(tx, &project, version).await?;
+            if let Some(replacement) = &replacement {
+                replace_credentials(tx, replacement, version).await?;
+            }
+            insert_audit_events(tx, &events).await?;
+            Ok(TransactionEnd::Commit(UpdateProjectOutcome::Updated))
+        }))
         .await
     }
 }
@@ -285,13 +271,8 @@ fn project_column(field: &str) -> Option<&'static str> {
 }
 
 async fn is_name_taken(tx: &mut dyn Tx, project: &Project) -> Result<bool, StoreError> {
-    let other = tx
-        .first(
-            "select 1 from projects where workspace_id = $1 and name = $2 and id <> $3",
-            values![project.workspace, project.name.as_str(), project.id],
-        )
-        .await?;
-    Ok(other.is_some())
+    let select = "select 1 from projects where workspace_id = $1 and name = $2 and id <> $3";
+    tx.exists(select, values![project.workspace, project.name.as_str(), project.id]).await
 }
 
 async fn insert_project(tx: &mut dyn Tx, project: &Project, version: ControlPlaneVersion) -> Result<(), StoreError> {
@@ -374,18 +355,16 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         limits: CredentialLimits,
     ) -> Result<CreateCredentialOutcome, StoreError> {
         let (credential, event, response) = (credential.clone(), audit.clone(), response.cloned());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                if count_live(tx, credential.owner, credential.created_at).await? >= i64::from(limits.max_live) {
-                    return Ok(TransactionEnd::Rollback(CreateCredentialOutcome::LimitReached));
-                }
-                insert_credential(tx, &credential, version).await?;
-                delete_oldest_dead(tx, credential.owner, credential.created_at, limits.max_dead).await?;
-                insert_audit_event(tx, &event).await?;
-                idempotency::store_response(tx, response.as_ref()).await?;
-                Ok(TransactionEnd::Commit(CreateCredentialOutcome::Created))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            if count_live(tx, credential.owner, credential.created_at).await? >= i64::from(limits.max_live) {
+                return Ok(TransactionEnd::Rollback(CreateCredentialOutcome::LimitReached));
+            }
+            insert_credential(tx, &credential, version).await?;
+            delete_oldest_dead(tx, credential.owner, credential.created_at, limits.max_dead).await?;
+            insert_audit_event(tx, &event).await?;
+            idempotency::store_response(tx, response.as_ref()).await?;
+            Ok(TransactionEnd::Commit(CreateCredentialOutcome::Created))
+        }))
         .await
     }
 
@@ -423,26 +402,21 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError> {
         let (client_id, expected, event) = (client_id.clone(), expected.cloned(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                let row = tx.first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
-                let current = match visible_to(owner, row)? {
-                    TenantLookup::Found(current) => current,
-                    TenantLookup::OtherTenant => return Ok(TransactionEnd::Rollback(TenantLookup::OtherTenant)),
-                    TenantLookup::NotFound => return Ok(TransactionEnd::Rollback(TenantLookup::NotFound)),
-                };
-                if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
-                    return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::Stale)));
-                }
-                tx.run(
-                    "update credentials set deleted_at = $1, changed = $2 where client_id = $3",
-                    values![at, version.0, client_id.as_str()],
-                )
-                .await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            let row = tx.first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
+            let current = match visible_to(owner, row)? {
+                TenantLookup::Found(current) => current,
+                TenantLookup::OtherTenant => return Ok(TransactionEnd::Rollback(TenantLookup::OtherTenant)),
+                TenantLookup::NotFound => return Ok(TransactionEnd::Rollback(TenantLookup::NotFound)),
+            };
+            if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
+                return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::Stale)));
+            }
+            let update = "update credentials set deleted_at = $1, changed = $2 where client_id = $3";
+            tx.run(update, values![at, version.0, client_id.as_str()]).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
+        }))
         .await
     }
 
@@ -455,27 +429,22 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         limits: CredentialLimits,
     ) -> Result<RotateCredentialOutcome, StoreError> {
         let (old, new, event) = (old.clone(), new.clone(), audit.clone());
-        self.change_control_plane(move |tx, version| {
-            Box::pin(async move {
-                let row = tx.first(FIND_CREDENTIAL_SQL, values![old.client_id.as_str()]).await?;
-                let current = row.map(row_mapping::credential_from_row).transpose()?;
-                if current.is_none_or(|current| without_use(current) != without_use(old.clone())) {
-                    return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::Stale));
-                }
-                if count_live(tx, new.owner, new.created_at).await? >= i64::from(limits.max_live) {
-                    return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::LimitReached));
-                }
-                insert_credential(tx, &new, version).await?;
-                tx.run(
-                    "update credentials set retires_at = $1, changed = $2 where client_id = $3",
-                    values![retires_at, version.0, old.client_id.as_str()],
-                )
-                .await?;
-                delete_oldest_dead(tx, new.owner, new.created_at, limits.max_dead).await?;
-                insert_audit_event(tx, &event).await?;
-                Ok(TransactionEnd::Commit(RotateCredentialOutcome::Rotated))
-            })
-        })
+        self.change_control_plane(work!(|tx, version| {
+            let row = tx.first(FIND_CREDENTIAL_SQL, values![old.client_id.as_str()]).await?;
+            let current = row.map(row_mapping::credential_from_row).transpose()?;
+            if current.is_none_or(|current| without_use(current) != without_use(old.clone())) {
+                return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::Stale));
+            }
+            if count_live(tx, new.owner, new.created_at).await? >= i64::from(limits.max_live) {
+                return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::LimitReached));
+            }
+            insert_credential(tx, &new, version).await?;
+            let update = "update credentials set retires_at = $1, changed = $2 where client_id = $3";
+            tx.run(update, values![retires_at, version.0, old.client_id.as_str()]).await?;
+            delete_oldest_dead(tx, new.owner, new.created_at, limits.max_dead).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(RotateCredentialOutcome::Rotated))
+        }))
         .await
     }
 
@@ -484,21 +453,15 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             // Sorted, so that nodes cannot deadlock.
             let mut uses = uses.to_vec();
             uses.sort_unstable();
-            self.database
-                .transact(move |tx| {
-                    Box::pin(async move {
-                        for (client_id, at) in &uses {
-                            tx.run(
-                                "update credentials set last_used_at = $1
-                                  where client_id = $2 and (last_used_at is null or last_used_at < $1)",
-                                values![*at, client_id.as_str()],
-                            )
-                            .await?;
-                        }
-                        Ok(TransactionEnd::Commit(()))
-                    })
-                })
-                .await?;
+            self.transact(work!(|tx| {
+                for (client_id, at) in &uses {
+                    let update = "update credentials set last_used_at = $1
+                                   where client_id = $2 and (last_used_at is null or last_used_at < $1)";
+                    tx.run(update, values![*at, client_id.as_str()]).await?;
+                }
+                Ok(TransactionEnd::Commit(()))
+            }))
+            .await?;
         }
         Ok(())
     }
@@ -563,12 +526,9 @@ async fn replace_credentials(
     new: &Credential,
     version: ControlPlaneVersion,
 ) -> Result<(), StoreError> {
-    tx.run(
-        "update credentials set deleted_at = $1, changed = $2
-          where workspace_id = $3 and project_id = $4 and deleted_at is null",
-        values![new.created_at, version.0, new.owner.workspace(), new.owner.project()],
-    )
-    .await?;
+    let update = "update credentials set deleted_at = $1, changed = $2
+                   where workspace_id = $3 and project_id = $4 and deleted_at is null";
+    tx.run(update, values![new.created_at, version.0, new.owner.workspace(), new.owner.project()]).await?;
     insert_credential(tx, new, version).await
 }
 

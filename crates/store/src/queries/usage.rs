@@ -14,8 +14,8 @@ use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping,
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd, Tx},
-    row::{Row, RowReader, Value, values},
+    driver::{Database, TransactionEnd, Tx, work},
+    row::{Row, Value, values},
     row_mapping,
 };
 
@@ -130,27 +130,19 @@ pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Res
 impl<D: Database> UsageStore for SqlStore<D> {
     async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError> {
         let counts = counts.to_vec();
-        self.database
-            .transact(move |tx| Box::pin(async move { apply_changes(tx, &counts).await.map(TransactionEnd::Commit) }))
-            .await
+        self.transact(work!(|tx| apply_changes(tx, &counts).await.map(TransactionEnd::Commit))).await
     }
 
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {
         let (from, to) = (first_full_hour(filter.from), first_full_hour(filter.to));
         let mut usage = self
             .database
-            .read_list(move |tx| {
-                Box::pin(async move {
-                    let sql = usage_sql(filter.grouping, filter.project.is_some());
-                    let mut values = values![workspace, from, to].to_vec();
-                    values.extend(filter.project.map(Into::into));
-                    tx.query(sql.into(), &values)
-                        .await?
-                        .into_iter()
-                        .map(usage_row_from_row)
-                        .collect::<Result<Vec<_>, _>>()
-                })
-            })
+            .read_list(work!(|tx| {
+                let sql = usage_sql(filter.grouping, filter.project.is_some());
+                let mut values = values![workspace, from, to].to_vec();
+                values.extend(filter.project.map(Into::into));
+                tx.query(sql.into(), &values).await?.into_iter().map(usage_row_from_row).collect::<Result<Vec<_>, _>>()
+            }))
             .await?;
         usage.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         Ok(usage)
@@ -194,7 +186,7 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
             row_mapping::parse_period_start(&period).ok_or_else(|| row.corrupt("hour", "not a period"))?
         },
         product: row.parsed("product")?,
-        status: status(&mut row)?,
+        status: row.parsed("status")?,
         matched: match row.int("matched")? {
             -1 => None,
             matched => Some(matched == 1),
@@ -206,12 +198,6 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
         },
         count: row.int("count")?,
     })
-}
-
-fn status(row: &mut RowReader) -> Result<CheckStatus, StoreError> {
-    let name = row.text("status")?;
-    let status = CheckStatus::ALL.into_iter().find(|status| status.as_str() == name);
-    status.ok_or_else(|| row.corrupt("status", "not a status"))
 }
 
 fn sort_key(row: &UsageRow) -> (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&str>) {

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     verification::{Method, Progress},
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageMark,
+    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageVersion,
     StoreError, UsageDelta, VerificationRecord, VerificationStore,
 };
 
@@ -24,7 +24,7 @@ use crate::{
         check_columns, has_redirect_session, progress_from_row, progress_to_json, verification_columns,
         verification_from_row,
     },
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
     row::{Row, Value, values},
 };
@@ -34,7 +34,7 @@ const MAX_MARKS: usize = 200;
 
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
-    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
+    async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
         let select = format!(
             concat!(
                 "select ",
@@ -60,8 +60,8 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
     }
 
-    async fn page_marks(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageMark)>, StoreError> {
-        let mut marks = Vec::with_capacity(ids.len());
+    async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
+        let mut versions = Vec::with_capacity(ids.len());
         for ids in ids.chunks(MAX_MARKS) {
             let select = format!(
                 "select held.check_id, held.step_id, checks.status, step.status,
@@ -78,10 +78,10 @@ impl<D: Database> VerificationStore for SqlStore<D> {
                 in_buckets::<D>("held.", ids),
             );
             let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
-            let rows = self.read(select, &values).await?.into_iter().map(page_mark_from_row);
-            marks.extend(rows.collect::<Result<Vec<_>, _>>()?);
+            let rows = self.read(select, &values).await?.into_iter().map(page_version_from_row);
+            versions.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(marks)
+        Ok(versions)
     }
 
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError> {
@@ -94,11 +94,11 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         if is_misplaced {
             return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
         }
-        self.database.transact(move |tx| Box::pin(async move { move_on::<D>(tx, advance).await })).await
+        self.transact(work!(|tx| move_on::<D>(tx, advance).await)).await
     }
 
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError> {
-        self.database.transact(move |tx| Box::pin(async move { open_redirect_session::<D>(tx, &session).await })).await
+        self.transact(work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
     }
 
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
@@ -125,16 +125,16 @@ fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String {
     format!("and {table}bucket in ({})", buckets.join(", "))
 }
 
-fn page_mark_from_row(row: Row) -> Result<(CheckId, PageMark), StoreError> {
+fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError> {
     let mut row = row.reader("verifications");
     let id = CheckId(row.uuid("check_id")?);
-    let mark = PageMark {
+    let version = PageVersion {
         step: CheckId(row.uuid("step_id")?),
         status: row.parsed("status")?,
         step_status: row.parsed_or_null("step_status")?,
         has_verdict: row.boolean("has_verdict")?,
     };
-    Ok((id, mark))
+    Ok((id, version))
 }
 
 /// The column and the value for an insert, each after a comma.
@@ -218,7 +218,7 @@ async fn conclude<D: Database>(
     counts: &mut Vec<UsageDelta>,
 ) -> Result<Option<bool>, StoreError> {
     let conclusion = &conclude.conclusion;
-    let id = conclusion.check();
+    let id = conclusion.check;
     let in_bucket = in_bucket::<D>("", id);
     let update = format!(
         "update checks
@@ -228,11 +228,11 @@ async fn conclude<D: Database>(
          returning id, expires_at, pending_at, network_id"
     );
     let values = values![
-        conclusion.at(),
-        conclusion.status().as_str(),
-        conclusion.matched(),
-        conclusion.error_code().map(ErrorCode::as_str),
-        conclusion.connector(),
+        conclusion.at,
+        conclusion.status.as_str(),
+        conclusion.matched,
+        conclusion.error_code.map(ErrorCode::as_str),
+        conclusion.connector.as_deref(),
         conclusion.method().map(Method::as_str),
         conclusion.no_sim_change(),
         id,
@@ -248,16 +248,16 @@ async fn conclude<D: Database>(
         );
         let values = values![
             id,
-            conclusion.project(),
-            conclusion.at(),
+            conclusion.project,
+            conclusion.at,
             callback.due_at,
-            conclusion.product().as_str(),
+            conclusion.product.as_str(),
             &callback.url,
             &callback.body,
         ];
         tx.query(insert.into(), values).await?;
     }
-    if has_redirect_session(conclusion.product()) {
+    if has_redirect_session(conclusion.product) {
         let delete = format!("delete from redirect_sessions where check_id = $1 {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
     }
@@ -396,14 +396,10 @@ async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Resul
         return Ok(true);
     }
     if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
-        let rows = tx
-            .run(
-                "select created_at from checks
-                  where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
-                  order by created_at desc limit $5",
-                values![claimed.hash, project, since, product, i64::from(limit.max_checks)],
-            )
-            .await?;
+        let select = "select created_at from checks
+                       where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+                       order by created_at desc limit $5";
+        let rows = tx.run(select, values![claimed.hash, project, since, product, i64::from(limit.max_checks)]).await?;
         let times = rows.into_iter().map(|row| row.reader("checks").int("created_at"));
         let mut times = times.collect::<Result<Vec<_>, _>>()?;
         times.reverse();
@@ -434,12 +430,9 @@ async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Resul
     }
     let times = number_limit::with_create(limit, counted, at);
     let recent: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
-    tx.run(
-        "update number_limits set recent = $1, last_at = greatest(last_at, $2)
-          where number_hash = $3 and project_id = $4 and product = $5",
-        values![recent.as_slice(), at, claimed.hash, project, product],
-    )
-    .await?;
+    let update = "update number_limits set recent = $1, last_at = greatest(last_at, $2)
+                   where number_hash = $3 and project_id = $4 and product = $5";
+    tx.run(update, values![recent.as_slice(), at, claimed.hash, project, product]).await?;
     Ok(false)
 }
 

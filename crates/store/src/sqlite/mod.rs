@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use crate::{
     StoreOptions,
-    driver::{Database, TransactionEnd, Work},
+    driver::{Database, TransactionEnd, Work, work},
     migration::{self, Migration},
     operation::Run,
     row::{Row, Value},
@@ -83,7 +83,7 @@ impl Sqlite {
         if let Ok(found) = self.lookups.first(sql, &values) {
             return Ok(found);
         }
-        let read = self.readers.run(move |tx| Box::pin(async move { tx.first(sql, &values).await }));
+        let read = self.readers.run(work!(|tx| tx.first(sql, &values).await));
         with_call_timeout(read).await
     }
 

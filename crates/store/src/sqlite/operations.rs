@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     check_row_mapping::{self, check_columns, has_redirect_session, redirect_session_columns},
-    driver::{Database, TransactionEnd, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     operation::{
         CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit,
         open_check_columns, redirect_usage_changes,
@@ -201,15 +201,15 @@ impl WriteOp for ConcludeCheck {
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<ConcludeOutcome>, StoreError> {
         let conclusion = &self.conclusion;
         let open = concat!("select ", open_check_columns!(), " from checks where id = $1 and concluded_at is null");
-        let Some(row) = tx.query_first(open, values![conclusion.check()])? else {
+        let Some(row) = tx.query_first(open, values![conclusion.check])? else {
             return Ok(TransactionEnd::Rollback(ConcludeOutcome::AlreadyConcluded));
         };
         let before = OpenCheck::from_row(row)?;
         update_concluded(tx, conclusion)?;
         let delete = "delete from deadlines where due_at = $1 and check_id = $2";
-        tx.execute(delete, values![before.expires_at, conclusion.check()])?;
-        if has_redirect_session(conclusion.product()) {
-            tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check()])?;
+        tx.execute(delete, values![before.expires_at, conclusion.check])?;
+        if has_redirect_session(conclusion.product) {
+            tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check])?;
         }
         if let Some(callback) = &self.callback {
             tx.execute(
@@ -217,11 +217,11 @@ impl WriteOp for ConcludeCheck {
                         (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body)
                  values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7)",
                 values![
-                    conclusion.check(),
-                    conclusion.project(),
-                    conclusion.at(),
+                    conclusion.check,
+                    conclusion.project,
+                    conclusion.at,
                     callback.due_at,
-                    conclusion.product().as_str(),
+                    conclusion.product.as_str(),
                     &callback.url,
                     &callback.body,
                 ],
@@ -233,7 +233,7 @@ impl WriteOp for ConcludeCheck {
 }
 
 fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion) -> Result<(), StoreError> {
-    let discovered = conclusion.discovered();
+    let discovered = conclusion.discovered.as_ref();
     let number = discovered.and_then(|discovered| discovered.number);
     tx.execute(
         "update checks
@@ -242,15 +242,15 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
                 connector = coalesce($8, connector)
           where id = $9",
         values![
-            conclusion.at(),
-            conclusion.status().as_str(),
-            conclusion.matched(),
-            conclusion.error_code().map(ErrorCode::as_str),
+            conclusion.at,
+            conclusion.status.as_str(),
+            conclusion.matched,
+            conclusion.error_code.map(ErrorCode::as_str),
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
-            conclusion.connector(),
-            conclusion.check(),
+            conclusion.connector.as_deref(),
+            conclusion.check,
         ],
     )?;
     Ok(())
@@ -261,7 +261,7 @@ impl Run<FindCheck> for Sqlite {
         match find {
             FindCheck::ById(id) => {
                 let select = concat!("select ", check_columns!(), " from checks where id = $1");
-                self.read(move |tx| Box::pin(async move { tx.run(select, values![id]).await })).await
+                self.read(work!(|tx| tx.run(select, values![id]).await)).await
             }
             FindCheck::ByCodes(codes) => {
                 let select = concat!("select ", check_columns!(), " from checks where code_hash = $1");
@@ -300,12 +300,10 @@ impl WriteOp for RedirectOperation {
             RedirectOperation::Begin(redirect) => return begin_redirect(tx, redirect),
             RedirectOperation::ConsumeState { check, state_hash } => consume_state(tx, *check, *state_hash)?,
             RedirectOperation::StoreVerdict { check, verdict } => {
-                let updated = tx.execute(
-                    "update redirect_sessions
-                        set code_hash = $1, verdict = $2, state_hash = null, pending_redirect = null
-                      where check_id = $3 and code_hash is null",
-                    values![verdict.code_hash, &verdict.verdict, *check],
-                )?;
+                let update = "update redirect_sessions
+                                 set code_hash = $1, verdict = $2, state_hash = null, pending_redirect = null
+                               where check_id = $3 and code_hash is null";
+                let updated = tx.execute(update, values![verdict.code_hash, &verdict.verdict, *check])?;
                 (updated > 0).then(|| Row(Vec::new()))
             }
         };
@@ -324,11 +322,9 @@ fn begin_redirect(
         values![*check],
     )?;
     let Some(before) = before else { return Ok(TransactionEnd::Rollback(None)) };
-    let updated = tx.execute(
-        "update redirect_sessions set state_hash = $1, pending_redirect = $2
-          where check_id = $3 and code_hash is null",
-        values![*state_hash, pending_redirect, *check],
-    )?;
+    let update = "update redirect_sessions set state_hash = $1, pending_redirect = $2
+                   where check_id = $3 and code_hash is null";
+    let updated = tx.execute(update, values![*state_hash, pending_redirect, *check])?;
     if updated == 0 {
         return Ok(TransactionEnd::Rollback(None));
     }
@@ -358,10 +354,8 @@ fn consume_state(tx: &mut BatchTransaction<'_>, check: CheckId, state: TokenHash
         values![check, state],
     )?;
     if found.is_some() {
-        tx.execute(
-            "update redirect_sessions set state_hash = null, pending_redirect = null where check_id = $1",
-            values![check],
-        )?;
+        let update = "update redirect_sessions set state_hash = null, pending_redirect = null where check_id = $1";
+        tx.execute(update, values![check])?;
     }
     Ok(found)
 }
@@ -370,11 +364,9 @@ impl WriteOp for AttemptSettlement {
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<bool>, StoreError> {
         let AttemptSettlement { check, attempt, outcome, log } = self;
         let (state, failed_attempts, due_at) = check_row_mapping::columns_after_attempt(*attempt, *outcome);
-        let settled = tx.execute(
-            "update callbacks set state = $1, failed_attempts = $2, due_at = $3
-              where check_id = $4 and state = 'waiting' and failed_attempts = $5",
-            values![state, failed_attempts, due_at, *check, i64::from(*attempt) - 1],
-        )?;
+        let update = "update callbacks set state = $1, failed_attempts = $2, due_at = $3
+                       where check_id = $4 and state = 'waiting' and failed_attempts = $5";
+        let settled = tx.execute(update, values![state, failed_attempts, due_at, *check, i64::from(*attempt) - 1])?;
         if settled == 0 {
             return Ok(TransactionEnd::Rollback(false));
         }
@@ -392,10 +384,8 @@ impl WriteOp for AttemptSettlement {
             ],
         )?;
         if *attempt > MAX_LOGGED_ATTEMPTS {
-            tx.execute(
-                "delete from callback_attempts where check_id = $1 and attempt <= $2",
-                values![*check, i64::from(attempt - MAX_LOGGED_ATTEMPTS)],
-            )?;
+            let delete = "delete from callback_attempts where check_id = $1 and attempt <= $2";
+            tx.execute(delete, values![*check, i64::from(attempt - MAX_LOGGED_ATTEMPTS)])?;
         }
         Ok(TransactionEnd::Commit(true))
     }

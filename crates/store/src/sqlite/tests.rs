@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     StoreOptions,
-    driver::{Database, TransactionEnd},
+    driver::{Database, TransactionEnd, work},
     operation::{Operation, Run},
     queries::privacy::select_erasable,
     row::values,
@@ -26,20 +26,18 @@ async fn open_fresh() -> (TempDir, Sqlite) {
 /// Runs one statement on the writer.
 async fn write(sqlite: &Sqlite, sql: &'static str, value: Option<i64>) -> Result<(), StoreError> {
     sqlite
-        .transact(move |tx| {
-            Box::pin(async move {
-                match value {
-                    None => tx.run(sql, &[]).await?,
-                    Some(value) => tx.run(sql, values![value]).await?,
-                };
-                Ok(TransactionEnd::Commit(()))
-            })
-        })
+        .transact(work!(|tx| {
+            match value {
+                None => tx.run(sql, &[]).await?,
+                Some(value) => tx.run(sql, values![value]).await?,
+            };
+            Ok(TransactionEnd::Commit(()))
+        }))
         .await
 }
 
 async fn numbers(sqlite: &Sqlite) -> Vec<i64> {
-    let rows = sqlite.read(|tx| Box::pin(async move { tx.run("select n from numbers order by n", &[]).await }));
+    let rows = sqlite.read(work!(|tx| tx.run("select n from numbers order by n", &[]).await));
     rows.await.unwrap().into_iter().map(|row| row.into_int().unwrap()).collect()
 }
 
@@ -122,12 +120,10 @@ async fn completed_writes_are_in_the_log() {
 async fn panicked_transaction_leaves_rest_of_batch() {
     let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
-    let panics = sqlite.transact::<()>(|tx| {
-        Box::pin(async move {
-            tx.run("insert into numbers (n) values (7)", &[]).await?;
-            panic!("injected")
-        })
-    });
+    let panics = sqlite.transact::<()>(work!(|tx| {
+        tx.run("insert into numbers (n) values (7)", &[]).await?;
+        panic!("injected")
+    }));
     let (panicked, stored) =
         futures_util::join!(panics, write(&sqlite, "insert into numbers (n) values ($1)", Some(1)));
     assert!(matches!(panicked, Err(StoreError::Refused(_))), "{panicked:?}");
@@ -161,7 +157,7 @@ async fn read_only_file_is_unavailable() {
     write(&sqlite, "pragma query_only = on", None).await.unwrap();
     let refused = write(&sqlite, "update database_state set generation = generation + 1", None).await;
     assert!(matches!(&refused, Err(StoreError::Unavailable(reason)) if reason.contains("written")), "{refused:?}");
-    assert_eq!(sqlite.read(|tx| Box::pin(async move { tx.run("select 1", &[]).await })).await.unwrap().len(), 1);
+    assert_eq!(sqlite.read(work!(|tx| tx.run("select 1", &[]).await)).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -2,15 +2,15 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityCount, ActivityFilter, ActivityPeriod, AttemptOutcome, CompletionTime, Store, WaitingCallbacks,
+    ActivityDelta, ActivityFilter, AttemptOutcome, CompletionTime, PeriodActivity, Store, WaitingCallbacks,
 };
 
 use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};
 
 const NETWORKS: [Option<&str>; 3] = [None, Some("23410"), Some("310004")];
 
-pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityCount {
-    ActivityCount {
+pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityDelta {
+    ActivityDelta {
         project,
         minute: minute.parse().unwrap(),
         product: Product::ReverseSms,
@@ -34,7 +34,7 @@ fn day(minutes: i64) -> ActivityFilter {
     }
 }
 
-fn summarize(periods: &[ActivityPeriod]) -> Vec<(String, i64)> {
+fn summarize(periods: &[PeriodActivity]) -> Vec<(String, i64)> {
     periods.iter().map(|period| (period.start.strftime("%dT%H:%M").to_string(), period.counts.created)).collect()
 }
 
@@ -65,12 +65,12 @@ pub async fn activity_counts_round_trip(fixture: &StoreFixture) {
     let minute = "2026-11-15T02:30:00Z";
     store.add_activity(vec![count(shop, minute, Some("23410"), counts)]).await.unwrap();
     let start = minute.parse().unwrap();
-    assert_eq!(store.activity(shop, day(1)).await.unwrap(), [ActivityPeriod { start, counts }]);
+    assert_eq!(store.activity(shop, day(1)).await.unwrap(), [PeriodActivity { start, counts }]);
 
     store.add_activity(vec![count(shop, minute, Some("23410"), counts)]).await.unwrap();
     let mut twice = counts;
     twice += &counts;
-    assert_eq!(store.activity(shop, day(1)).await.unwrap(), [ActivityPeriod { start, counts: twice }]);
+    assert_eq!(store.activity(shop, day(1)).await.unwrap(), [PeriodActivity { start, counts: twice }]);
 }
 
 /// A release without latency buckets below 250 ms wrote the row.
@@ -85,7 +85,7 @@ pub async fn activity_of_older_releases_is_read(fixture: &StoreFixture) {
     store.add_activity(vec![count(shop, minute, Some("23410"), fast)]).await.unwrap();
     let expected = ActivityCounts { created: 10, completed: 40, legacy_latency: 10, ..fast };
     let found = store.activity(shop, day(1)).await.unwrap();
-    assert_eq!(found, [ActivityPeriod { start: minute.parse().unwrap(), counts: expected }]);
+    assert_eq!(found, [PeriodActivity { start: minute.parse().unwrap(), counts: expected }]);
     assert_eq!(
         ActivityCounts::latency_bucket(found[0].counts.latency_percentile(50).unwrap()),
         ActivityCounts::latency_bucket(8)
@@ -124,7 +124,7 @@ pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture)
         .enumerate()
     {
         let created = created(1 << number);
-        counts.push(ActivityCount { product, ..count(shop, "2026-11-15T02:30:00Z", network, created) });
+        counts.push(ActivityDelta { product, ..count(shop, "2026-11-15T02:30:00Z", network, created) });
     }
     store.add_activity(counts).await.unwrap();
     for (product, network, expected) in [

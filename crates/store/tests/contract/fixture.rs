@@ -54,12 +54,12 @@ impl StoreFixture {
 
     /// Number of rows of a table, which may have a condition: `checks where concluded_at is null`.
     pub async fn count(&self, table: &str) -> i64 {
-        self.database.number(&format!("select count(*) from {table}")).await
+        self.database.count(&format!("select count(*) from {table}")).await
     }
 
     /// Sum of the counts of a table of counters.
     pub async fn sum(&self, table: &str) -> i64 {
-        self.database.number(&format!("select cast(sum(count) as bigint) from {table}")).await
+        self.database.count(&format!("select cast(sum(count) as bigint) from {table}")).await
     }
 
     /// Drops the database. After a failed test it stays until the server stops.
@@ -228,22 +228,6 @@ impl Database {
                 let count = session.client.query_one(sql, &[]).await.unwrap().get(0);
                 session.end().await;
                 count
-            }
-        }
-    }
-
-    /// Runs a query of one number without the store.
-    async fn number(&self, sql: &str) -> i64 {
-        match self {
-            Database::Sqlite { .. } => {
-                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
-                connection.query_row(sql, [], |row| row.get(0)).unwrap()
-            }
-            Database::Postgres { servers, name } => {
-                let session = Session::start(&in_database(&servers[0], name)).await;
-                let number = session.client.query_one(sql, &[]).await.unwrap().get(0);
-                session.end().await;
-                number
             }
         }
     }

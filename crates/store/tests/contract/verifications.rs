@@ -17,7 +17,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOutcome, AdvanceTo, CallbackState, CodeHash, CreateCheckOutcome, EndedStep, Expectation, NewCheck,
-    NewRedirectSession, NewVerification, OpenedSession, PageMark, SealedVerdict, Store, TenantLookup, TokenHash,
+    NewRedirectSession, NewVerification, OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash,
     UsageFilter, UsageGrouping, VerificationRecord,
 };
 
@@ -75,7 +75,7 @@ pub async fn stored(store: &dyn Store, project: ProjectId) -> Sample {
 }
 
 async fn record(store: &dyn Store, sample: &Sample) -> VerificationRecord {
-    store.verification(sample.check.id).await.unwrap().expect("a verification")
+    store.find_verification(sample.check.id).await.unwrap().expect("a verification")
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -188,7 +188,7 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
         }
     );
     let unknown = CheckId(sample::uuid());
-    assert_eq!(store.verification(unknown).await.unwrap(), None);
+    assert_eq!(store.find_verification(unknown).await.unwrap(), None);
     let progress = store.verification_progress(vec![unknown, sample.check.id]).await.unwrap();
     assert_eq!(progress, [(sample.check.id, verification.progress)]);
     assert_eq!(store.redirect_session(sample.step.id).await.unwrap().unwrap().session, None);
@@ -300,15 +300,15 @@ pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) 
     let (acme, shop) = project(store).await;
     let (sample, other) = (stored(store, shop).await, stored(store, shop).await);
     let (id, step) = (sample.check.id, sample.step.id);
-    let marks = async || {
-        let mut marks = store.page_marks(vec![CheckId(sample::uuid()), id, other.check.id]).await.unwrap();
-        marks.retain(|(found, _)| *found != other.check.id);
-        marks
+    let versions = async || {
+        let mut versions = store.page_versions(vec![CheckId(sample::uuid()), id, other.check.id]).await.unwrap();
+        versions.retain(|(found, _)| *found != other.check.id);
+        versions
     };
     let (accepted, pending) = (CheckStatus::Accepted, CheckStatus::Pending);
-    let mark = PageMark { step, status: accepted, step_status: Some(accepted), has_verdict: false };
-    assert_eq!(marks().await, [(id, mark)]);
-    assert_eq!(store.page_marks(vec![]).await.unwrap(), []);
+    let version = PageVersion { step, status: accepted, step_status: Some(accepted), has_verdict: false };
+    assert_eq!(versions().await, [(id, version)]);
+    assert_eq!(store.page_versions(vec![]).await.unwrap(), []);
 
     let session = session(&sample, at(2));
     let OpenedSession { pending: marked } = store.open_redirect_session(session.clone()).await.unwrap().unwrap();
@@ -325,20 +325,21 @@ pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) 
         store.redirect_session(step).await.unwrap().unwrap().session.map(|session| session.input),
         Some(session.input.clone())
     );
-    assert_eq!(marks().await, [(id, PageMark { status: pending, ..mark })]);
+    assert_eq!(versions().await, [(id, PageVersion { status: pending, ..version })]);
     assert!(usage(store, acme).await.contains(&(Product::Verification, pending, None, 1)));
 
     let verdict = SealedVerdict { code_hash: TokenHash([7; 32]), verdict: Sealed(b"sealed verdict".to_vec()) };
     assert!(store.store_verdict(step, verdict).await.unwrap());
-    assert_eq!(marks().await, [(id, PageMark { status: pending, has_verdict: true, ..mark })]);
+    assert_eq!(versions().await, [(id, PageVersion { status: pending, has_verdict: true, ..version })]);
 
     let (advance, new) = to_next_step(&sample, at(5));
     assert_eq!(store.advance(advance.clone()).await.unwrap(), LATER_MOVE);
-    let next = PageMark { step: new.check.id, status: pending, ..mark };
-    assert_eq!(marks().await, [(id, next)]);
+    let next = PageVersion { step: new.check.id, status: pending, ..version };
+    assert_eq!(versions().await, [(id, next)]);
     store.advance(to_end(&sample, &new.check, &advance.progress, true, at(9))).await.unwrap();
-    let end = PageMark { step: id, status: CheckStatus::Completed, step_status: Some(CheckStatus::Completed), ..mark };
-    assert_eq!(marks().await, [(id, end)]);
+    let end =
+        PageVersion { step: id, status: CheckStatus::Completed, step_status: Some(CheckStatus::Completed), ..version };
+    assert_eq!(versions().await, [(id, end)]);
     assert_eq!(store.open_redirect_session(session).await.unwrap(), None, "the step is concluded");
     assert_eq!(store.redirect_session(step).await.unwrap().unwrap().session, None);
 }
@@ -380,7 +381,7 @@ pub async fn first_step_over_the_number_limit_creates_nothing(fixture: &StoreFix
     let number_limit = Some(NumberLimit { max_checks: 1, window_seconds: 600 });
     let refused = store.create_check(NewCheck { number_limit, ..sample.new }).await.unwrap();
     assert!(matches!(refused, CreateCheckOutcome::TooManyChecks { .. }), "{refused:?}");
-    assert_eq!(store.verification(sample.check.id).await.unwrap(), None);
+    assert_eq!(store.find_verification(sample.check.id).await.unwrap(), None);
 }
 
 pub async fn expiry_ends_step_and_verification(fixture: &StoreFixture) {
@@ -539,7 +540,7 @@ pub async fn old_verifications_are_deleted(fixture: &StoreFixture) {
     fixture.database.execute("update callbacks set state = 'delivered', due_at = null").await;
     let later = sample::now() + SignedDuration::from_hours(24 * 62);
     while !store.delete_old_checks(later, std::time::Duration::from_secs(1)).await.unwrap().is_complete {}
-    assert_eq!(store.verification(sample.check.id).await.unwrap(), None);
+    assert_eq!(store.find_verification(sample.check.id).await.unwrap(), None);
     assert_eq!(record(store, &open).await.step, open.step.id);
     assert_eq!(fixture.database.count("select count(*) from verifications").await, 1);
 }

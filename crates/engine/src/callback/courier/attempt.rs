@@ -53,7 +53,7 @@ impl Courier {
         let Job { callback, url, .. } = job;
         let keys = self.0.dependencies.keys.key_ring();
         let started_at = self.now();
-        let Some(body) = sealing::open_body(&keys, callback.check, &callback.body) else {
+        let Some(body) = sealing::unseal_body(&keys, callback.check, &callback.body) else {
             return self.settle_unreadable(&callback).await;
         };
         let Some(signer) = keys.callback_signer(callback.mode, started_at) else {

@@ -328,7 +328,7 @@ impl Courier {
     /// Queues a callback. `None`: no room.
     fn enqueue(&self, callback: LeasedCallback, lease_until: Timestamp) -> Option<()> {
         let keys = self.0.dependencies.keys.key_ring();
-        let Some(url) = sealing::open_url(&keys, callback.check, &callback.url) else {
+        let Some(url) = sealing::unseal_url(&keys, callback.check, &callback.url) else {
             let courier = self.clone();
             self.0.tasks.spawn(async move { courier.settle_unreadable(&callback).await });
             return Some(());

@@ -202,23 +202,17 @@ pub struct SessionAccess {
     pub workspaces: Vec<WorkspaceId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkPurpose {
-    /// Sets a password, and signs in.
-    SetPassword,
-    /// Signs in.
-    SignIn,
-}
-
-impl LinkPurpose {
-    pub const ALL: [LinkPurpose; 2] = [LinkPurpose::SetPassword, LinkPurpose::SignIn];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LinkPurpose::SetPassword => "set_password",
-            LinkPurpose::SignIn => "sign_in",
-        }
+ringtrue_domain::named_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LinkPurpose {
+        /// Sets a password, and signs in.
+        SetPassword = "set_password",
+        /// Signs in.
+        SignIn = "sign_in",
     }
+
+    #[error("unknown purpose of a link")]
+    pub struct InvalidLinkPurpose;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

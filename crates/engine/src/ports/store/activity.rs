@@ -14,7 +14,7 @@ use super::StoreError;
 
 /// An increment of the counts of one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActivityCount {
+pub struct ActivityDelta {
     pub project: ProjectId,
     /// Start of the minute.
     pub minute: Timestamp,
@@ -37,7 +37,7 @@ pub struct ActivityFilter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActivityPeriod {
+pub struct PeriodActivity {
     pub start: Timestamp,
     pub counts: ActivityCounts,
 }
@@ -69,10 +69,10 @@ pub struct WaitingCallbacks {
 pub trait ActivityStore: Send + Sync {
     /// Increments counts atomically. `counts` has at most one entry per project, minute, product and network, sorted in
     /// this order.
-    async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError>;
+    async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError>;
 
     /// The non-empty periods of a project, in order.
-    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError>;
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError>;
 
     /// The counts of a project by product and network, in order.
     async fn activity_by_network(

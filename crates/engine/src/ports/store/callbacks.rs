@@ -142,7 +142,7 @@ pub struct LastAttempt {
     pub failure: Option<String>,
 }
 
-/// Resent callbacks by what became of them.
+/// Number of resent callbacks by their current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResendProgress {
     pub delivered: u64,

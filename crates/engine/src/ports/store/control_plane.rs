@@ -1,6 +1,6 @@
 //! The control plane, which every node caches in memory: versions, keys, revocations.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -52,54 +52,29 @@ pub trait ControlPlaneStore: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub Uuid);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum KeyPurpose {
-    /// Signs access tokens (HMAC).
-    Token,
-    /// Signs callbacks of live checks (RSA).
-    Callback,
-    /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
-    SandboxCallback,
-    /// Encrypts stored data (AES-256-GCM).
-    Seal,
-    /// Hashes numbers and codes for lookups (HMAC).
-    Hash,
+ringtrue_domain::named_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum KeyPurpose {
+        /// Signs access tokens (HMAC).
+        Token = "token",
+        /// Signs callbacks of live checks (RSA).
+        Callback = "callback",
+        /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
+        SandboxCallback = "sandbox_callback",
+        /// Encrypts stored data (AES-256-GCM).
+        Seal = "seal",
+        /// Hashes numbers and codes for lookups (HMAC).
+        Hash = "hash",
+    }
+
+    #[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
+    pub struct InvalidKeyPurpose;
 }
 
 impl KeyPurpose {
-    pub const ALL: [KeyPurpose; 5] =
-        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Hash];
     /// The hash key cannot rotate: a new key would not find existing hashes.
     pub const ROTATING: [KeyPurpose; 4] =
         [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            KeyPurpose::Token => "token",
-            KeyPurpose::Callback => "callback",
-            KeyPurpose::SandboxCallback => "sandbox_callback",
-            KeyPurpose::Seal => "seal",
-            KeyPurpose::Hash => "hash",
-        }
-    }
-}
-
-impl fmt::Display for KeyPurpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
-pub struct InvalidKeyPurpose;
-
-impl FromStr for KeyPurpose {
-    type Err = InvalidKeyPurpose;
-
-    fn from_str(text: &str) -> Result<Self, InvalidKeyPurpose> {
-        KeyPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == text).ok_or(InvalidKeyPurpose)
-    }
 }
 
 /// A stored key, encrypted with the master key.

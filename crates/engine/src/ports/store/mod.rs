@@ -22,50 +22,18 @@ mod verifications;
 
 use std::time::Duration;
 
-pub use accounts::{
-    AcceptOutcome, AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
-    InviteOutcome, LinkPurpose, LinkedIdentity, LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome,
-    MemberStore, MembershipGrants, NewOneTimeLink, NewSecondFactor, NewSession, OneTimeLink, PasswordChange,
-    PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt, SecondFactorUse, SessionAccess, SessionOrigin,
-    SessionRecord, SessionStore, SessionSummary,
-};
-pub use activity::{
-    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, CompletionTime, NetworkActivity, UsageDelta,
-    UsageFilter, UsageGrouping, UsageRow, UsageStore, WaitingCallbacks,
-};
-pub use callbacks::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback,
-    FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
-    ResendProgress,
-};
-pub use checks::{
-    BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState, CreateCheckOutcome,
-    DeferredErasure, ErasureCounts, Expectation, MarkedPending, NewCallback, NewCheck, PrivacyStore, RedirectSession,
-    RedirectSessionRecord, RedirectSessionStore, SealedVerdict, TokenHash,
-};
-pub use control_plane::{
-    ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, InvalidKeyPurpose, KeyId, KeyPurpose, KeyStore,
-    Revocation, RevocationStore, SealedKey, TokenId,
-};
-pub use deployment::{
-    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult, HousekeepingStore,
-    LastSeenDatabase, NodeId, NodeStore, PublishedDemand,
-};
-pub use leases::{Lease, LeaseRequest, LeaseStore};
-pub use request_log::{
-    Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass,
-};
-pub use sandbox::{SandboxStore, SimulatedSimSwap};
-pub use sms_parts::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits, SmsPartStore};
-pub use tenants::{
-    ClaimOutcome, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
-    DeleteCredentialOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, ProjectStore,
-    RotateCredentialOutcome, UpdateProjectOutcome, WorkspaceStore,
-};
-pub use verifications::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, NewRedirectSession, NewVerification, OpenedSession, PageMark,
-    VerificationRecord, VerificationStore,
-};
+pub use accounts::*;
+pub use activity::*;
+pub use callbacks::*;
+pub use checks::*;
+pub use control_plane::*;
+pub use deployment::*;
+pub use leases::*;
+pub use request_log::*;
+pub use sandbox::*;
+pub use sms_parts::*;
+pub use tenants::*;
+pub use verifications::*;
 
 /// All stores of a deployment.
 pub trait Store:
@@ -129,6 +97,14 @@ impl<T> TenantLookup<T> {
             TenantLookup::Found(thing) => TenantLookup::Found(of(thing)),
             TenantLookup::OtherTenant => TenantLookup::OtherTenant,
             TenantLookup::NotFound => TenantLookup::NotFound,
+        }
+    }
+
+    pub fn found_or<E>(self, other_tenant: E, not_found: E) -> Result<T, E> {
+        match self {
+            TenantLookup::Found(thing) => Ok(thing),
+            TenantLookup::OtherTenant => Err(other_tenant),
+            TenantLookup::NotFound => Err(not_found),
         }
     }
 }

@@ -87,7 +87,7 @@ pub enum AdvanceOutcome {
 
 /// Changes whenever the hosted page of a verification may show something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageMark {
+pub struct PageVersion {
     pub step: CheckId,
     pub status: CheckStatus,
     /// `None`: the step has no check yet.
@@ -115,13 +115,13 @@ pub struct OpenedSession {
 #[async_trait]
 pub trait VerificationStore: Send + Sync {
     /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
-    async fn verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
+    async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
 
     /// The progress of several verifications, in any order.
     async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError>;
 
-    /// The marks of several verifications, in any order.
-    async fn page_marks(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageMark)>, StoreError>;
+    /// The page versions of several verifications, in any order.
+    async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError>;
 
     /// Ends the current step, and starts the next one or concludes the verification, in one transaction.
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;

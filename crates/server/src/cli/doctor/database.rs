@@ -272,7 +272,7 @@ async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &Datab
     if has_legacy_seals(&stored, master) {
         return passed(KEYS, "sealed by an older release: the first server to start reseals them");
     }
-    match KeyRing::open(&stored, master, &KeyRing::default()) {
+    match KeyRing::from_sealed(&stored, master, &KeyRing::default()) {
         Err(error) => failed(KEYS, error.to_string(), "Use the master key that this database was created with."),
         Ok(ring) if ring.has_all_active_keys(clock.now()) => passed(KEYS, render_states(&summaries)),
         Ok(_) => failed(

@@ -385,7 +385,7 @@ pub async fn swap(State(app): State<App>, ids: PathParameters, form: SessionForm
 /// `POST …/handset/swap-back`
 pub async fn restore(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let sims = &app.engine.simulated_sims;
-    update_sim(&app, &ids, form, async |project, number| sims.restore(project, number).await).await
+    update_sim(&app, &ids, form, async |project, number| sims.undo_swap(project, number).await).await
 }
 
 async fn update_sim(

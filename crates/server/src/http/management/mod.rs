@@ -133,7 +133,7 @@ async fn list_networks(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "country_code"])?;
-    let page = app.engine.networks().page(query.get_parsed("country_code")?, query.page_request()?);
+    let page = app.engine.networks().list_networks(query.get_parsed("country_code")?, query.page_request()?);
     let body = PageBody::new(page, |(network, products)| NetworkBody {
         network_id: network.id.to_string(),
         network_name: network.name.clone(),

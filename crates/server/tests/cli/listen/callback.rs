@@ -9,6 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use ringtrue_callback_signature::{CallbackSigner, CoveredComponents, digest_header, format_date, sign};
+use ringtrue_domain::tenancy::Mode;
 
 use crate::process::TIMEOUT;
 
@@ -18,7 +19,7 @@ pub const BODY: &str = r#"{"check_id":"0199b0a8-0000-7000-8000-000000000000","st
 pub static KEY: LazyLock<CallbackSigner> = LazyLock::new(new_key);
 
 pub fn new_key() -> CallbackSigner {
-    CallbackSigner::from_pkcs8(&CallbackSigner::generate()).expect("an RSA key")
+    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).expect("an RSA key")
 }
 
 /// Request that can be altered after signing.

@@ -72,13 +72,13 @@ pub(super) trait BatchedOperation: Operation + Sized {
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self>;
 
     /// The check whose rows the operation changes. `None`: the operation changes no rows that others change.
-    fn check(&self) -> Option<CheckId> {
+    fn changed_check(&self) -> Option<CheckId> {
         None
     }
 
     /// Runs the non-empty `batch` in one transaction, and commits it. Returns the outputs in the order of the batch.
     ///
-    /// The batch is in the order of [`check`](Self::check), and contains each check once.
+    /// The batch is in the order of [`changed_check`](Self::changed_check), and contains each check once.
     fn run(
         batch: &[&Self],
         tx: &mut PipelinedTransaction<'_>,
@@ -220,9 +220,9 @@ async fn collect_batch<O: BatchedOperation>(
 /// the first is in the first part, the second in the second part, and so on.
 fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>> {
     let mut sorted: Vec<(usize, &O)> = operations.iter().enumerate().collect();
-    sorted.sort_by_key(|(_, operation)| operation.check());
+    sorted.sort_by_key(|(_, operation)| operation.changed_check());
     let mut parts = Vec::<Vec<(usize, &O)>>::new();
-    let is_same = |left: &O, right: &O| left.check().is_some() && left.check() == right.check();
+    let is_same = |left: &O, right: &O| left.changed_check().is_some() && left.changed_check() == right.changed_check();
     for same in sorted.chunk_by(|(_, left), (_, right)| is_same(left, right)) {
         for (number, operation) in same.iter().enumerate() {
             if parts.len() == number {
