@@ -28,8 +28,8 @@ use crate::{
     control_plane::RefreshError,
     keys::{self, KeyRotation, RotateError},
     ports::{
-        Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, NodeId, NodeStore,
-        PublishedDemand, Store, StoreError, TimeSample,
+        Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, MaintenanceStore, NodeId,
+        NodeStore, PublishedDemand, StoreError, TimeSample,
     },
     rate_limit::{NodeShare, RateLimiter},
     rate_shares::{self, Demand},
@@ -155,7 +155,7 @@ pub struct RestoreReport {
 pub struct Node {
     pub(crate) id: NodeId,
     pub(crate) context: Arc<Context>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn MaintenanceStore>,
     pub(crate) checks: Arc<Checks>,
     pub(crate) courier: Courier,
     pub(crate) tokens: Arc<Tokens>,

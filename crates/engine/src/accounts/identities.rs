@@ -59,12 +59,12 @@ struct ClaimedAccess {
 impl IdentityPolicy {
     /// Whether any value of the claim grants access rights.
     pub fn grants_access(&self) -> bool {
-        !self.administrators.is_empty() || !self.store.is_empty()
+        !self.administrators.is_empty() || !self.workspaces.is_empty()
     }
 
     fn claimed_access(&self, values: &[String]) -> ClaimedAccess {
         let mut roles = BTreeMap::new();
-        for claim in self.store.iter().filter(|claim| values.contains(&claim.value)) {
+        for claim in self.workspaces.iter().filter(|claim| values.contains(&claim.value)) {
             let role = roles.entry(claim.workspace).or_insert(claim.role);
             *role = (*role).max(claim.role);
         }

@@ -39,9 +39,7 @@ pub use sessions::{ClientInfo, FLASH_MAX_AGE, SESSION_MAX_AGE, SessionListItem, 
 use crate::{
     context::Context,
     management::ManagementActor,
-    ports::{
-        LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange, Store, StoreError,
-    },
+    ports::{IdentityStore, LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange, StoreError},
     rate_limit::ip_bucket,
 };
 
@@ -193,14 +191,14 @@ impl From<passwords::PasswordQueueFull> for PasswordError {
 #[debug("Accounts")]
 pub struct Accounts {
     context: Arc<Context>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn IdentityStore>,
     password_hasher: PasswordHasher,
     /// Active delays of throttled logins. A throttled attempt then needs no query.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
 }
 
 impl Accounts {
-    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn IdentityStore>) -> Self {
         Accounts {
             context: Arc::clone(context),
             store,

@@ -29,7 +29,7 @@ use crate::{
     context::Context,
     idempotency::{Idempotency, IdempotencyScope},
     networks::Networks,
-    ports::{Store, StoreError},
+    ports::{ManagementStore, StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ pub struct CreatedWorkspace {
 #[debug("Management")]
 pub struct Management {
     pub(crate) context: Arc<Context>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn ManagementStore>,
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) networks: Arc<Networks>,
 }

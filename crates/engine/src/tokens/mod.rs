@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::{
     context::Context,
     keys::KeyRing,
-    ports::{Revocation, Store, StoreError, TokenId},
+    ports::{Revocation, StoreError, TokenId, TokenStore},
 };
 use last_use::LastUseTracker;
 use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};
@@ -121,7 +121,7 @@ struct Claims<'a> {
 #[debug("Tokens")]
 pub struct Tokens {
     context: Arc<Context>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn TokenStore>,
     /// Beginning of the claims JSON, equal in all tokens.
     shared_claims: String,
     verified: VerifiedTokenCache,
@@ -129,7 +129,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn TokenStore>) -> Self {
         Tokens {
             context: Arc::clone(context),
             store,

@@ -35,6 +35,32 @@ pub use sms_parts::*;
 pub use tenants::*;
 pub use verifications::*;
 
+/// What the management service uses. Accounts give the audit log the names of actors.
+pub trait ManagementStore:
+    WorkspaceStore + ProjectStore + CredentialStore + UsageStore + AuditStore + KeyStore + AccountStore
+{
+}
+
+impl<S: WorkspaceStore + ProjectStore + CredentialStore + UsageStore + AuditStore + KeyStore + AccountStore>
+    ManagementStore for S
+{
+}
+
+/// What the accounts service uses.
+pub trait IdentityStore: AccountStore + MemberStore + SessionStore + WorkspaceStore {}
+
+impl<S: AccountStore + MemberStore + SessionStore + WorkspaceStore> IdentityStore for S {}
+
+/// What the token service uses.
+pub trait TokenStore: RevocationStore + CredentialStore {}
+
+impl<S: RevocationStore + CredentialStore> TokenStore for S {}
+
+/// What a node uses for its heartbeat and for periodic work.
+pub trait MaintenanceStore: NodeStore + HousekeepingStore + PrivacyStore + CallbackStore + KeyStore {}
+
+impl<S: NodeStore + HousekeepingStore + PrivacyStore + CallbackStore + KeyStore> MaintenanceStore for S {}
+
 /// All stores of a deployment.
 pub trait Store:
     WorkspaceStore
@@ -61,6 +87,10 @@ pub trait Store:
     + LeaseStore
     + SmsPartStore
     + SandboxStore
+    + ManagementStore
+    + IdentityStore
+    + TokenStore
+    + MaintenanceStore
 {
 }
 

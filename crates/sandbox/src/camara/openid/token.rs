@@ -265,7 +265,12 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
         expires_at: now + BACKCHANNEL_LIFETIME,
     };
     let id = random_token()?;
-    state.store().backchannel_requests.insert(now, id.as_str(), now + BACKCHANNEL_LIFETIME + EXPIRED_RETENTION, pending);
+    state.store().backchannel_requests.insert(
+        now,
+        id.as_str(),
+        now + BACKCHANNEL_LIFETIME + EXPIRED_RETENTION,
+        pending,
+    );
     Ok(json_response(&json!({ "auth_req_id": id, "expires_in": BACKCHANNEL_LIFETIME, "interval": interval })))
 }
 
