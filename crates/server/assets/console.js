@@ -5,8 +5,9 @@
   const MINUTE = 60;
   const HOUR = 60 * MINUTE;
   const DAY = 24 * HOUR;
-  /** Below this, a difference may be that of the clocks. */
   const NOW_SECONDS = 10;
+  /** Below this, a time in the future may be the difference of the clocks. */
+  const CLOCK_SECONDS = 2;
   const UPDATE_INTERVAL_MS = 10_000;
   const COPIED_MS = 2000;
 
@@ -21,7 +22,7 @@
   const relative = (at) => {
     const seconds = Math.round((Date.now() - at.getTime()) / 1000);
     const size = Math.abs(seconds);
-    if (size < NOW_SECONDS) return 'just now';
+    if (seconds < NOW_SECONDS && seconds > -CLOCK_SECONDS) return 'just now';
     if (size >= 30 * DAY) return date(at);
     const [unit, name] = [[DAY, 'd'], [HOUR, 'h'], [MINUTE, 'min'], [1, 's']].find(([unit]) => size >= unit);
     const text = `${Math.floor(size / unit)} ${name}`;

@@ -406,7 +406,7 @@ fn failure_row(layout: &Layout, state: FailureState, failure: &CallbackFailure) 
 }
 
 /// Failures are named in snake case.
-fn reason_label(reason: &str) -> String {
+pub fn reason_label(reason: &str) -> String {
     match reason {
         "blocked_address" => "address not allowed".to_owned(),
         "unresolved" => "host name not found".to_owned(),

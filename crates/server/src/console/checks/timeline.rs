@@ -12,6 +12,7 @@ use ringtrue_engine::{
 
 use super::result_label;
 use crate::console::{
+    callbacks::reason_label,
     masking::{NumberMask, format_headers},
     page::ExactTime,
 };
@@ -153,7 +154,7 @@ fn conclusion_event<V: Verdict>(
 fn describe_attempt(attempt: &Attempt) -> String {
     match (attempt.status, &attempt.failure) {
         (Some(status), _) => status.to_string(),
-        (None, Some(failure)) => failure.replace('_', " "),
+        (None, Some(failure)) => reason_label(failure),
         (None, None) => "no response".to_owned(),
     }
 }
