@@ -104,7 +104,7 @@ pub(crate) async fn token(
     ])?)
 }
 
-/// Never includes secrets.
+/// Columns of a profile, without its secrets.
 fn profile_record(name: &str, profile: &Profile) -> Record {
     let workspace = profile.workspace.as_ref();
     let values = [

@@ -49,7 +49,7 @@ pub struct Connectors {
     /// webhooks start again.
     counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
     /// Connectors of the sandbox operator, which are not in the configuration.
-    sandbox_connectors: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
+    sandbox: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Connectors {
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
-            sandbox_connectors: OnceLock::new(),
+            sandbox: OnceLock::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Connectors {
     /// Adds the sandbox operator's connectors to the reports.
     pub fn set_sandbox_connectors(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
         // Set once at startup.
-        let _ = self.sandbox_connectors.set(connectors);
+        let _ = self.sandbox.set(connectors);
     }
 
     /// Current status of all connectors of this node.
@@ -114,9 +114,8 @@ impl Connectors {
             ConnectorKind::Webhook(webhook) => webhook.connector_status(),
             ConnectorKind::OperatorApi(routes) => routes.reporter.connector_status(),
         });
-        let sandbox_connectors =
-            self.sandbox_connectors.get().into_iter().flatten().map(|connector| connector.connector_status());
-        configured.chain(sandbox_connectors).collect()
+        let sandbox = self.sandbox.get().into_iter().flatten().map(|connector| connector.connector_status());
+        configured.chain(sandbox).collect()
     }
 
     pub fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {

@@ -1,7 +1,7 @@
 //! Built-in operator of sandbox projects: an SMSC and CAMARA APIs on loopback sockets, used through the regular
 //! connectors.
 //!
-//! Devices cannot reach a loopback socket, so the public API forwards them: see [`SandboxAuthorizer`].
+//! Devices cannot reach a loopback socket, so the public API forwards them: see [`AuthorizationForwarder`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -99,8 +99,8 @@ impl SandboxOperator {
         Ok(SandboxOperator { smsc, connector, camara, operator, authorize_endpoint })
     }
 
-    pub fn authorizer(&self) -> SandboxAuthorizer {
-        SandboxAuthorizer(Some(Arc::clone(&self.authorize_endpoint)))
+    pub fn authorization_forwarder(&self) -> AuthorizationForwarder {
+        AuthorizationForwarder(Some(Arc::clone(&self.authorize_endpoint)))
     }
 
     pub fn handsets(&self) -> Handsets {
@@ -209,9 +209,9 @@ struct AuthorizeEndpoint {
 
 /// Forwards devices to the sandbox operator's authorization endpoint. Cheap to clone; inactive without an operator.
 #[derive(Clone, Debug, Default)]
-pub struct SandboxAuthorizer(Option<Arc<AuthorizeEndpoint>>);
+pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
 
-impl SandboxAuthorizer {
+impl AuthorizationForwarder {
     /// Returns the operator's response to a device with this query, or `None` without an operator.
     pub async fn forward(&self, query: &str) -> Option<Result<ClientResponse, ClientError>> {
         let authorize_endpoint = self.0.as_ref()?;

@@ -31,7 +31,7 @@ use crate::{
     },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
-    sandbox_operator::{SandboxAuthorizer, SandboxOperator},
+    sandbox_operator::{AuthorizationForwarder, SandboxOperator},
     state_file::StateFile,
     telemetry::metrics::Metrics,
 };
@@ -109,7 +109,9 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             metrics: Arc::clone(&metrics),
             connectors: Arc::clone(&connectors),
             handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
-            authorizer: sandbox.as_ref().map_or_else(SandboxAuthorizer::default, SandboxOperator::authorizer),
+            authorization_forwarder: sandbox
+                .as_ref()
+                .map_or_else(AuthorizationForwarder::default, SandboxOperator::authorization_forwarder),
             http: HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..config.http.clone() },
             request_log: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),

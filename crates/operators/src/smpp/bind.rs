@@ -62,7 +62,7 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
     let SmppConfig { name, reconnect_min, reconnect_max, .. } = &*context.config;
     let mut backoff = Backoff::new(*reconnect_min, *reconnect_max);
     loop {
-        let lease = shared.lease.as_ref().map(BindLease::use_lease);
+        let lease = shared.lease.as_ref().map(BindLease::add_user);
         if let Some(lease) = &lease
             && context.stop.run_until_cancelled(lease.wait_until_held()).await.is_none()
         {

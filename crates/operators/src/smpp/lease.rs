@@ -88,7 +88,7 @@ impl BindLease {
         BindLease { name: lease_name(connector), node, store, clock, state, users }
     }
 
-    pub(super) fn use_lease(&self) -> LeaseUser<'_> {
+    pub(super) fn add_user(&self) -> LeaseUser<'_> {
         self.users.send_modify(|users| *users += 1);
         LeaseUser(self)
     }

@@ -118,7 +118,7 @@ impl WebhookConfig {
     }
 
     /// The URL registered with the vendor.
-    pub(super) fn signed_url(&self) -> Url {
+    pub(super) fn registered_url(&self) -> Url {
         let mut url = self.public_url.clone();
         if let Some(secret) = &self.path_secret {
             let path = format!("{}/{}", url.path().trim_end_matches('/'), secret.as_str());

@@ -121,7 +121,7 @@ impl Webhook {
         clock: Arc<dyn Clock>,
     ) -> Self {
         Webhook {
-            url: config.signed_url(),
+            url: config.registered_url(),
             config,
             inbox,
             reassembly,

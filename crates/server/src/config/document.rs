@@ -27,7 +27,7 @@ pub const DEFAULTS: &str = include_str!("default.toml");
 
 /// Groups of sections with user-defined names.
 pub(super) const NAMED_GROUPS: [&str; 4] = ["networks", COUNTRIES, "connectors", "number_sources"];
-/// The names in this group have values instead of members.
+/// Group whose entries are values, such as `GB = ["+44…"]`, instead of sections.
 pub(super) const COUNTRIES: &str = "receivers.countries";
 
 #[derive(Debug, thiserror::Error)]

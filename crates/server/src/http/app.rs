@@ -17,7 +17,7 @@ use crate::{
     console::openid_connect::OpenIdConnect,
     development::Development,
     handsets::Handsets,
-    sandbox_operator::SandboxAuthorizer,
+    sandbox_operator::AuthorizationForwarder,
     telemetry::metrics::Metrics,
 };
 
@@ -33,7 +33,7 @@ pub struct AppState {
     /// Simulated handsets of sandbox projects.
     pub handsets: Handsets,
     /// Forwards simulated devices to the sandbox operator.
-    pub authorizer: SandboxAuthorizer,
+    pub authorization_forwarder: AuthorizationForwarder,
     /// Limits, timeouts and trusted proxies of the listener.
     pub http: HttpSection,
     pub request_log: RequestLogLevel,

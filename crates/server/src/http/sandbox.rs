@@ -41,7 +41,7 @@ pub fn routes() -> Routes {
 ///
 /// Returns the operator's response: a redirect, or the reason for an error.
 async fn authorize(State(app): State<App>, _: SandboxDevice, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let forwarded = app.authorizer.forward(&query.unwrap_or_default()).await;
+    let forwarded = app.authorization_forwarder.forward(&query.unwrap_or_default()).await;
     let forwarded =
         forwarded.ok_or_else(|| Problem::unavailable("the sandbox operator is disabled in this deployment"))?;
     let forwarded = forwarded.map_err(|error| {

@@ -46,7 +46,7 @@ impl HlrConfig {
     }
 }
 
-/// Named as in the configuration.
+/// Provider of lookups; the names are those of the configuration.
 #[derive(Clone, Debug, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum HlrDriver {

@@ -135,7 +135,7 @@ impl SimulatedBrowser {
     /// Sends the authorization request to the operator. Returns the callback URL.
     async fn authorize_at_operator(&mut self, app: &App, url: &str) -> Option<String> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
-        let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorizer.forward(query)).await {
+        let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorization_forwarder.forward(query)).await {
             Err(_) => Err("the operator does not respond; the check expires at the end of its TTL"),
             Ok(None) => Err("the sandbox operator is disabled in this deployment"),
             Ok(Some(Err(_))) => Err("the sandbox operator did not respond"),
