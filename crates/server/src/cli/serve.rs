@@ -35,7 +35,8 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     let shutdown = CancellationToken::new();
     let clock = Arc::new(database_clock(&*store).await?);
     let entropy = Arc::new(SystemEntropy::default());
-    let dependencies = NodeDependencies { config, store, master, clock, entropy, development: None, periodic_heartbeats: true };
+    let dependencies =
+        NodeDependencies { config, store, master, clock, entropy, development: None, periodic_heartbeats: true };
     let running = wiring::start(dependencies, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,

@@ -322,12 +322,7 @@ fn config(store: &str) -> Config {
     config
 }
 
-async fn start(
-    config: &Config,
-    store: Arc<dyn Store>,
-    time: &TimeSource,
-    shutdown: &CancellationToken,
-) -> RunningNode {
+async fn start(config: &Config, store: Arc<dyn Store>, time: &TimeSource, shutdown: &CancellationToken) -> RunningNode {
     try_start(config, store, time, shutdown).await.expect("a node")
 }
 
