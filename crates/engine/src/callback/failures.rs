@@ -206,7 +206,7 @@ mod tests {
     fn bulk_resends_are_limited_by_workspace() {
         let budget = BulkResendBudget::default();
         let [acme, globex] = [1, 2].map(|number| WorkspaceId(Uuid::from_u128(number)));
-        let at = |millis| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
         assert_eq!([150, 150, 1].map(|wanted| budget.take(acme, wanted, at(0))), [150, 50, 0]);
         assert_eq!(budget.take(globex, 500, at(0)), MAX_BULK_RESENDS);
         assert_eq!([500, 500].map(|wanted| budget.take(acme, wanted, at(1_000))), [20, 0]);
