@@ -20,9 +20,9 @@ consoleTest('newcomer tries each product in the browser', async (visitor) => {
   await page.getByRole('button', { name: 'Try Reverse SMS' }).click();
   await page.getByRole('heading', { name: 'New message' }).waitFor();
   // A reload neither asks nor creates another check.
-  const message = await page.getByLabel('Message').inputValue();
+  const message = await page.getByLabel('Message', { exact: true }).inputValue();
   await page.reload();
-  assert.equal(await page.getByLabel('Message').inputValue(), message);
+  assert.equal(await page.getByLabel('Message', { exact: true }).inputValue(), message);
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await visitor.reloadUntilSeen(page.locator('h1 .badge.match'));
 

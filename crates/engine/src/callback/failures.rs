@@ -133,8 +133,8 @@ impl Callbacks {
         Ok(found.into_iter().map(failure).filter(is_match).collect())
     }
 
-    /// Resends the given-up callbacks that match, oldest checks first, as many as [`BulkResendBudget`] grants. The manager
-    /// must have access to the project.
+    /// Resends the given-up callbacks that match, oldest checks first, as many as the budget of the workspace grants. The
+    /// manager must have access to the project.
     pub async fn resend_failures(
         &self,
         manager: &ManagementActor,
