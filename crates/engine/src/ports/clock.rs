@@ -131,17 +131,15 @@ impl Clock for DatabaseClock {
         // The server read its clock, in whole milliseconds, at some instant between these two.
         let least = clock - self.since_origin(sample.received_at);
         let most = clock + MICROS_PER_MILLI - self.since_origin(sample.requested_at);
-        let middle = least.midpoint(most);
         let current = self.offset.load(Ordering::Relaxed);
         let offset = match previous {
-            // Before the first sample the clock showed the machine's time, which is not authoritative.
-            None => middle,
+            // Before the first sample the clock showed the machine's time, which is not authoritative. A clock that is
+            // ahead ends waits early and cannot step back, so this takes the earliest time that the sample allows.
+            None => least,
             // A sample with a long round trip is imprecise: it only corrects an offset outside of its bounds.
-            Some(_) if (least..=most).contains(&current) => current,
             Some(previous) => {
                 let elapsed = sample.received_at.saturating_duration_since(previous).min(MAX_SLEW_INTERVAL);
-                let elapsed = as_micros(elapsed);
-                middle.max(current - elapsed / SLEW_DIVISOR)
+                current.clamp(least, most).max(current - as_micros(elapsed) / SLEW_DIVISOR)
             }
         };
         let latest = sample.latest_recorded.as_microsecond();
@@ -249,7 +247,16 @@ mod tests {
         clock.apply_sample(sample(&clock, 20, 4_000, noon() + SignedDuration::from_secs(7)));
         assert!(is_near(time_at(&clock, 20), SignedDuration::from_secs(10)));
         clock.apply_sample(sample(&clock, 30, 4_000, noon() + SignedDuration::from_secs(25)));
-        assert!(is_near(time_at(&clock, 30), SignedDuration::from_secs(27)));
+        assert!(is_near(time_at(&clock, 30), SignedDuration::from_secs(25)), "by as little as possible");
+    }
+
+    #[test]
+    fn slow_first_sample_does_not_put_the_clock_ahead() {
+        let (clock, _) = skewed(HOUR);
+        clock.apply_sample(sample(&clock, 10, 4_000, noon()));
+        assert!(is_near(time_at(&clock, 10), SignedDuration::ZERO));
+        clock.apply_sample(sample(&clock, 11, 0, noon() + SignedDuration::from_secs(3)));
+        assert!(is_near(time_at(&clock, 11), SignedDuration::from_secs(3)), "it steps forward");
     }
 
     #[test]
