@@ -49,7 +49,7 @@ impl AddressPolicy {
     }
 
     /// Checks a name before its resolution. [`permits`](Self::permits) checks the resolved addresses, unless the
-    /// configuration [`trusts`](Self::trusts) the name.
+    /// configuration [allows](Self::allows_host) the name.
     pub fn permits_name(&self, name: &str) -> bool {
         if self.allows_host(name) {
             return true;

@@ -345,7 +345,7 @@ async fn try_start(
         development: None,
         periodic_heartbeats,
     };
-    wiring::start(dependencies, shutdown.clone()).await
+    Box::pin(wiring::start(dependencies, shutdown.clone())).await
 }
 
 async fn tenant(node: &RunningNode, name: &str) -> Tenant {

@@ -302,7 +302,10 @@ pub async fn second_factor_is_replaced_with_password_and_code(fixture: &StoreFix
         session: here,
         attempts: vec![login_attempt(), login_attempt()],
     };
-    let there = signed_in(store, jane.id, sample::later(600)).await;
+    let elsewhere = session(jane.id, sample::later(600));
+    let there = elsewhere.token;
+    let audit = event(None, jane.id, Action::AccountSignedIn);
+    assert!(store.begin_session(elsewhere, &password, login_attempt(), &audit).await.unwrap());
     let changed = PasswordHash("$changed$".to_owned());
     assert!(!enable(store, factor(7, &changed, None)).await, "another password");
     assert!(store.find_session(there, sample::now()).await.unwrap().is_some());
