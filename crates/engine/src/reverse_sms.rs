@@ -24,8 +24,8 @@ use crate::{
     ports::{CodeHash, ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
 };
 
-/// Capacity of the cache of open checks. Most SMS are received within a minute.
-const MAX_CACHED_CHECKS: usize = 5_000;
+/// Capacity of the cache of open checks, about 10 MiB.
+const MAX_CACHED_CHECKS: usize = 20_000;
 
 /// Create request. Number and URL are unparsed: their validation depends on the project's mode.
 #[derive(Clone, derive_more::Debug)]
