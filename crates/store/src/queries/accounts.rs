@@ -238,39 +238,28 @@ impl<D: Database> AccountStore for SqlStore<D> {
 
     async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    let NewSecondFactor { account, salt, step, password, replaces, session, attempts } = factor;
-                    if let Some(used) = replaces {
-                        if !use_second_factor(tx, used).await? {
-                            return Ok(TransactionEnd::Rollback(false));
-                        }
-                        tx.run("update accounts set second_factor_salt = null where id = $1", values![account]).await?;
-                    }
-                    let enabled = tx
-                        .first(
-                            "update accounts
-                                set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
-                              where id = $4 and second_factor_salt is null and password_hash = $5
-                                and disabled_at is null returning id",
-                            values![salt.0.as_slice(), step, 0_i64, account, password.0],
-                        )
-                        .await?;
-                    if enabled.is_none() {
-                        return Ok(TransactionEnd::Rollback(false));
-                    }
-                    tx.run(
-                        "delete from sessions where account_id = $1 and token_hash <> $2",
-                        values![account, session],
-                    )
-                    .await?;
-                    record_success(tx, &attempts).await?;
-                    insert_audit_event(tx, &event).await?;
-                    Ok(TransactionEnd::Commit(true))
-                })
-            })
-            .await
+        self.transact(work!(|tx| {
+            let NewSecondFactor { account, salt, step, password, replaces, session, attempts } = factor;
+            if let Some(used) = replaces {
+                if !use_second_factor(tx, used).await? {
+                    return Ok(TransactionEnd::Rollback(false));
+                }
+                tx.run("update accounts set second_factor_salt = null where id = $1", values![account]).await?;
+            }
+            let enable = "update accounts
+                             set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
+                           where id = $4 and second_factor_salt is null and password_hash = $5
+                             and disabled_at is null returning id";
+            if !tx.exists(enable, values![salt.0.as_slice(), step, 0_i64, account, password.0]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            let end_others = "delete from sessions where account_id = $1 and token_hash <> $2";
+            tx.run(end_others, values![account, session]).await?;
+            record_success(tx, &attempts).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn disable_second_factor(
