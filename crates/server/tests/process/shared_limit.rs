@@ -45,40 +45,23 @@ async fn limit_follows_demand() {
 
     // A client on one node has the whole limit while the others are idle.
     for node in &nodes {
-        let load = Load::start(&[node], &token);
-        // The node before was busy a moment ago.
-        load.measure(3).await;
-        assert_admitted(&load.measure(3).await, WHOLE_LIMIT);
+        Load::start(&[node], &token).assert_admitted(WHOLE_LIMIT, 3).await;
     }
 
     // Busy nodes together stay within 1.2 times the limit, once they know of each other.
     let load = Load::start(&[&nodes[0], &nodes[1], &nodes[2]], &token);
     load.measure(2).await;
-    assert_admitted(&load.measure(5).await, SHARED_LIMIT);
+    load.assert_admitted(SHARED_LIMIT, 5).await;
 
     // No call waits for another machine: nodes that cannot exchange their demand keep their shares.
     let locks = [database.lock("node_demand"), database.lock("nodes")];
-    assert_admitted(&load.measure(4).await, SHARED_LIMIT);
+    load.assert_admitted(SHARED_LIMIT, 4).await;
     drop(locks);
     load.measure(2).await;
 
     // The share of a dead node returns to the others.
     nodes[2].kill();
-    poll_until("two nodes admit the whole limit", async || WHOLE_LIMIT.contains(&load.measure(1).await[0])).await;
-    assert_admitted(&load.measure(4).await, SHARED_LIMIT);
-}
-
-/// The mean of the seconds is at most the upper bound, and their median at least the lower one.
-///
-/// Single seconds prove nothing: they are those of the `Date` header, which a response may carry a moment after its call
-/// was counted, and clients on a busy machine may send less than they are allowed to.
-#[track_caller]
-fn assert_admitted(seconds: &[usize], bounds: RangeInclusive<usize>) {
-    let mean = seconds.iter().sum::<usize>() / seconds.len();
-    let mut sorted = seconds.to_vec();
-    sorted.sort_unstable();
-    let median = sorted[sorted.len() / 2];
-    assert!(mean <= *bounds.end() && median >= *bounds.start(), "{seconds:?}");
+    load.assert_admitted(*WHOLE_LIMIT.start()..=*SHARED_LIMIT.end(), 4).await;
 }
 
 /// Clients that exceed the limit on some nodes, until dropped.
@@ -98,6 +81,17 @@ impl Load {
             }
         }
         Load { admitted, _clients: clients }
+    }
+
+    /// Waits for a second that reaches the lower bound, then compares the mean of the next seconds with the upper one.
+    ///
+    /// Single seconds prove nothing: they are those of the `Date` header, which a response may carry a moment after its
+    /// call was counted, and clients on a busy machine may send less than they are allowed to.
+    async fn assert_admitted(&self, bounds: RangeInclusive<usize>, seconds: usize) {
+        poll_until("the admitted calls of a second", async || self.measure(1).await[0] >= *bounds.start()).await;
+        let admitted = self.measure(seconds).await;
+        let mean = admitted.iter().sum::<usize>() / admitted.len();
+        assert!(mean <= *bounds.end(), "{admitted:?}");
     }
 
     /// The calls admitted in each of the next whole seconds.
