@@ -36,12 +36,14 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of every session. Commits are durable whatever the server's default. An idle transaction of a dead client
-/// loses its locks soon, because all nodes may wait for them.
+/// loses its locks soon, because all nodes may wait for them. Statements use one process each: to start workers for a
+/// statement takes longer than most of them, and a search of one tenant must not take the processors of the others.
 ///
 /// With Citus a transaction uses one connection to each worker, and workers keep them: otherwise it would open one for
 /// each shard. Other servers ignore these settings.
 const SESSION_SETTINGS: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=2000 \
                        -c default_transaction_isolation=read\\ committed -c jit=off \
+                       -c max_parallel_workers_per_gather=0 \
                        -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4";
 /// Additional settings of batch sessions. Their statements find rows by key: a plan that was made for a small table
 /// must not scan the table when it has grown.

@@ -82,10 +82,10 @@ fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
         "update checks set status = status
            from unnest($1::uuid[], $2::smallint[]) as requested (id, bucket)
           where checks.id = requested.id and checks.bucket = requested.bucket and checks.bucket = any($2)
-            and checks.id between $3 and $4 and status in ('ACCEPTED', 'PENDING')
+            and status in ('ACCEPTED', 'PENDING')
          returning checks.id, project_id, product, created_at, status, network_id",
     )
-    .ids(&redirects.iter().map(|redirect| redirect.check).collect::<Vec<_>>())
+    .keys(redirects.iter().map(|redirect| redirect.check))
 }
 
 /// Selects checks with their redirect sessions by a valid state.
@@ -101,14 +101,14 @@ fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static>
         ", ",
         redirect_session_columns!(),
         ", redirect_sessions.pending_redirect
-           from unnest($1::uuid[], $2::smallint[], $5::bytea[]) as requested (check_id, bucket, state_hash)
+           from unnest($1::uuid[], $2::smallint[], $3::bytea[]) as requested (check_id, bucket, state_hash)
                 join redirect_sessions on redirect_sessions.check_id = requested.check_id
                                       and redirect_sessions.bucket = requested.bucket
                                       and redirect_sessions.state_hash = requested.state_hash
                 join checks on checks.id = redirect_sessions.check_id and checks.bucket = redirect_sessions.bucket
-          where checks.bucket = any($2) and checks.id between $3 and $4"
+          where checks.bucket = any($2)"
     ))
-    .ids(&checks)
+    .keys(checks)
     .with(states)
 }
 
@@ -149,11 +149,10 @@ fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {
         "update checks
             set pending_at = coalesce(pending_at, greatest(new.at, created_at)), status = 'PENDING',
                 network_id = new.network_id
-           from unnest($1::uuid[], $2::smallint[], $5::bigint[], $6::text[]) as new (id, bucket, at, network_id)
-          where checks.id = new.id and checks.bucket = new.bucket and checks.bucket = any($2)
-            and checks.id between $3 and $4",
+           from unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::text[]) as new (id, bucket, at, network_id)
+          where checks.id = new.id and checks.bucket = new.bucket and checks.bucket = any($2)",
     )
-    .ids(&redirects.iter().map(|redirect| redirect.check).collect::<Vec<_>>())
+    .keys(redirects.iter().map(|redirect| redirect.check))
     .column(redirects, |redirect| redirect.at.as_millisecond())
     .column(redirects, |redirect| redirect.network.as_str())
 }

@@ -40,8 +40,8 @@ impl BatchedOperation for AttemptSettlement {
     }
 }
 
-fn checks(settlements: &[&AttemptSettlement]) -> Vec<CheckId> {
-    settlements.iter().map(|settlement| settlement.check).collect()
+fn checks(settlements: &[&AttemptSettlement]) -> impl Iterator<Item = CheckId> {
+    settlements.iter().map(|settlement| settlement.check)
 }
 
 /// Selects waiting callbacks by `due_at is not null`. With a condition on `state`, a plan made while few were waiting
@@ -52,14 +52,13 @@ fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'stati
     };
     BatchStatement::new(
         "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
-           from unnest($1::uuid[], $2::smallint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[])
+           from unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
                 as new (check_id, bucket, attempt, state, failed_attempts, due_at)
           where callbacks.check_id = new.check_id and callbacks.bucket = new.bucket and callbacks.bucket = any($2)
-            and callbacks.check_id between $3 and $4 and callbacks.due_at is not null
-            and callbacks.failed_attempts = new.attempt - 1
+            and callbacks.due_at is not null and callbacks.failed_attempts = new.attempt - 1
          returning callbacks.check_id",
     )
-    .ids(&checks(settlements))
+    .keys(checks(settlements))
     .column(settlements, |settlement| i64::from(settlement.attempt))
     .column(settlements, |settlement| after(settlement).0)
     .column(settlements, |settlement| after(settlement).1)
@@ -85,11 +84,10 @@ fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<
 fn delete_oldest_attempts(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
     BatchStatement::new(
         "delete from callback_attempts
-          using unnest($1::uuid[], $2::smallint[], $5::bigint[]) as old (check_id, bucket, attempt)
+          using unnest($1::uuid[], $2::smallint[], $3::bigint[]) as old (check_id, bucket, attempt)
           where callback_attempts.check_id = old.check_id and callback_attempts.bucket = old.bucket
-            and callback_attempts.bucket = any($2) and callback_attempts.check_id between $3 and $4
-            and callback_attempts.attempt <= old.attempt",
+            and callback_attempts.bucket = any($2) and callback_attempts.attempt <= old.attempt",
     )
-    .ids(&checks(settlements))
+    .keys(checks(settlements))
     .column(settlements, |settlement| i64::from(settlement.attempt.saturating_sub(MAX_LOGGED_ATTEMPTS)))
 }

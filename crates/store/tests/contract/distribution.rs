@@ -2,8 +2,10 @@
 
 use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
-use ringtrue_domain::{product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{CreateCheckOutcome, TenantLookup};
+use ringtrue_domain::{lifecycle::CheckId, product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
+use ringtrue_engine::ports::{
+    AttemptLog, AttemptOutcome, AttemptSettlement, ConcludeOutcome, CreateCheckOutcome, TenantLookup,
+};
 use ringtrue_store::{DistributionState, distribute, distribution_state, migrate};
 
 use crate::{
@@ -30,6 +32,49 @@ pub async fn missing_partitions_are_created(fixture: &StoreFixture) {
         let found = store.find_check(project, Product::ReverseSms, id).await.unwrap();
         assert!(matches!(found, TenantLookup::Found(_)), "{found:?}");
     }
+}
+
+/// The planner knows nothing about new partitions, and must not read the rows between the first and the last of a batch.
+pub async fn batches_read_only_their_rows_of_new_partitions(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let checks = join_all((0..1_000).map(|_| check_sample::store_check(store, project))).await;
+    let mut concluded = 0;
+    for first in 0..5 {
+        let batch: Vec<_> = checks.iter().skip(first).step_by(20).collect();
+        let conclude = |check: &&ReverseSmsCheck| {
+            let (conclusion, _) = check_sample::conclusion(check_sample::received(check, true));
+            store.conclude(conclusion, Some(check_sample::callback(sample::now())))
+        };
+        for outcome in join_all(batch.iter().map(conclude)).await {
+            assert_eq!(outcome.unwrap(), ConcludeOutcome::Concluded { was_pending: false });
+        }
+        for outcome in join_all(batch.iter().map(|check| store.settle_attempt(settlement(check.id)))).await {
+            outcome.unwrap();
+        }
+        concluded += i64::try_from(batch.len()).unwrap();
+    }
+    fixture.database.end_sessions().await;
+    for table in ["checks", "callbacks"] {
+        let read = format!(
+            "select sum(idx_tup_read)::bigint from pg_stat_user_indexes
+              where relname like '{table}_%' and indexrelname like '%_pkey'"
+        );
+        let read: i64 = fixture.database.query_one(&read).await.get(0);
+        // An updated row may have two index entries.
+        assert!((concluded..=3 * concluded).contains(&read), "{read} index entries of {table} for {concluded} rows");
+    }
+}
+
+fn settlement(check: CheckId) -> AttemptSettlement {
+    let log = AttemptLog {
+        started_at: sample::now(),
+        ended_at: sample::later(1),
+        status: Some(200),
+        failure: None,
+        exchange: None,
+    };
+    AttemptSettlement { check, attempt: 1, outcome: AttemptOutcome::Delivered, log }
 }
 
 pub async fn lookups_by_id_and_code_are_one_task(fixture: &StoreFixture) {

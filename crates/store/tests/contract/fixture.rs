@@ -351,9 +351,9 @@ impl Database {
         }
     }
 
-    /// Number of deadlocks that the server has detected. Ends all sessions: a session may report its deadlocks late.
-    pub async fn deadlocks(&self) -> i64 {
-        let Database::Postgres { servers, name } = self else { return 0 };
+    /// Ends all sessions, which then have reported their statistics. Does nothing for SQLite.
+    pub async fn end_sessions(&self) {
+        let Database::Postgres { servers, name } = self else { return };
         self.cut_connections().await;
         let session = Session::start(&servers[0]).await;
         let sessions = format!("select count(*) from pg_stat_activity where datname = '{name}'");
@@ -361,6 +361,14 @@ impl Database {
             session.client.query_one(&sessions, &[]).await.unwrap().get::<_, i64>(0) == 0
         })
         .await;
+        session.end().await;
+    }
+
+    /// Number of deadlocks that the server has detected. Ends all sessions.
+    pub async fn deadlocks(&self) -> i64 {
+        let Database::Postgres { servers, name } = self else { return 0 };
+        self.end_sessions().await;
+        let session = Session::start(&servers[0]).await;
         let deadlocks = format!("select deadlocks from pg_stat_database where datname = '{name}'");
         let deadlocks = session.client.query_one(&deadlocks, &[]).await.unwrap().get(0);
         session.end().await;

@@ -70,7 +70,9 @@ macro_rules! contract {
 
 /// Cases about the division of tables.
 mod division {
-    suite! { postgres: distribution: missing_partitions_are_created; }
+    suite! {
+        postgres: distribution: missing_partitions_are_created, batches_read_only_their_rows_of_new_partitions;
+    }
     suite! {
         citus: distribution:
             missing_partitions_are_created,

@@ -43,14 +43,20 @@ impl<'a> BatchStatement<'a> {
         self.with(rows.into_iter().map(value).collect::<Vec<T>>())
     }
 
-    /// Adds an array of ids, an array of their buckets, the first id and the last id. The ids must be in order. A
-    /// statement uses the buckets to choose shards, and the first and last id to choose partitions.
-    pub fn ids(self, ids: &[CheckId]) -> Self {
-        let (first, last) = (ids.first().copied(), ids.last().copied());
-        self.column(ids, |id| id.0)
-            .column(ids, |id| id.bucket().number())
-            .with(first.map(|id| id.0))
-            .with(last.map(|id| id.0))
+    /// Adds an array of ids and an array of their buckets, for a statement that joins a table with rows of values. The
+    /// buckets choose shards, and each id its partition.
+    ///
+    /// No range of ids: the planner would expect few rows in it, read all of them and compare each with each value.
+    pub fn keys(self, ids: impl IntoIterator<Item = CheckId>) -> Self {
+        let ids: Vec<CheckId> = ids.into_iter().collect();
+        self.column(&ids, |id| id.0).column(&ids, |id| id.bucket().number())
+    }
+
+    /// As [`keys`](Self::keys), followed by the first id and the last id, for a statement that selects rows by an array
+    /// of ids, which does not choose partitions. The ids must be in order.
+    pub fn keys_and_range(self, ids: &[CheckId]) -> Self {
+        let (first, last) = (ids.first().map(|id| id.0), ids.last().map(|id| id.0));
+        self.keys(ids.iter().copied()).with(first).with(last)
     }
 }
 
