@@ -50,7 +50,7 @@ fn start_ringtrue(data: &Path) -> anyhow::Result<(Process, SocketAddr, Vec<u8>)>
             .arg(data)
             .env("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000")
             .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000"),
-        "curl",
+        "is ready",
     )?;
     let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("dev.json"))?)?;
     let text = |pointer: &str| ready.pointer(pointer).and_then(|value| value.as_str()).context("dev.json");

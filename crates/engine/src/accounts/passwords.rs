@@ -1,19 +1,14 @@
 //! Password hashing with Argon2id, on blocking threads.
 
-use std::sync::OnceLock;
-
-use argon2::{Algorithm, Argon2, Params, Version};
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine as _};
+use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use crate::ports::{Entropy, PasswordHash};
 
-/// About 20 ms and 19 MiB for each hash. The memory makes brute force expensive.
-const ARGON2_MEMORY_KIB: u32 = 19 * 1024;
-const ARGON2_PASSES: u32 = 2;
-const ARGON2_LANES: u32 = 1;
+/// Stands in for the hash of unknown accounts, so that they take as long to reject. No password has it.
+const DUMMY_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Hashes running or queued. Further ones are rejected, so that sign-ins cannot starve the API.
 const MAX_PENDING_HASHES: usize = 32;
@@ -83,9 +78,8 @@ impl PasswordHasher {
         hash: Option<PasswordHash>,
     ) -> Result<bool, PasswordQueueFull> {
         self.run_blocking(move || {
-            let expected = hash.as_ref().map_or_else(|| dummy_hash(), |PasswordHash(text)| text.as_str());
-            let is_match = verify_phc_string(&password, expected);
-            is_match && hash.is_some()
+            let expected = hash.as_ref().map_or(DUMMY_HASH, |PasswordHash(text)| text.as_str());
+            matches(&password, expected) && hash.is_some()
         })
         .await
     }
@@ -100,43 +94,15 @@ impl PasswordHasher {
     }
 }
 
-/// Stands in for the hash of unknown accounts, so that they take as long to reject.
-fn dummy_hash() -> &'static str {
-    static DUMMY_HASH: OnceLock<String> = OnceLock::new();
-    DUMMY_HASH.get_or_init(|| to_phc_string(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, &[0; 16], &[0; 32]))
-}
-
+/// With the library's default costs: about 20 ms, and 19 MiB, which make brute force expensive.
 fn hash_password(password: &Password, salt: &[u8]) -> Option<PasswordHash> {
-    let hash = argon2id(password, ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, salt)?;
-    Some(PasswordHash(to_phc_string(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, salt, &*hash)))
+    let hash = Argon2::default().hash_password_with_salt(password.0.as_bytes(), salt).ok()?;
+    Some(PasswordHash(hash.to_string()))
 }
 
-fn argon2id(password: &Password, memory: u32, passes: u32, lanes: u32, salt: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
-    let parameters = Params::new(memory, passes, lanes, Some(32)).ok()?;
-    let mut out = Zeroizing::new([0; 32]);
-    let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
-    argon.hash_password_into(password.0.as_bytes(), salt, &mut *out).ok()?;
-    Some(out)
-}
-
-/// PHC string format.
-fn to_phc_string(memory: u32, passes: u32, lanes: u32, salt: &[u8], hash: &[u8]) -> String {
-    let [salt, hash] = [salt, hash].map(|bytes| BASE64_STANDARD_NO_PAD.encode(bytes));
-    format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${salt}${hash}")
-}
-
-fn verify_phc_string(password: &Password, text: &str) -> bool {
-    let compare = || {
-        let mut parts = text.strip_prefix("$argon2id$v=19$")?.split('$');
-        let (costs, salt, hash) = (parts.next()?, parts.next()?, parts.next()?);
-        let mut costs = costs.split(',');
-        let mut cost = |name: &str| costs.next()?.strip_prefix(name)?.parse().ok();
-        let (memory, passes, lanes) = (cost("m=")?, cost("t=")?, cost("p=")?);
-        let [salt, hash] = [salt, hash].map(|part| BASE64_STANDARD_NO_PAD.decode(part).ok());
-        let computed = argon2id(password, memory, passes, lanes, &salt?)?;
-        Some(verify_slices_are_equal(&*computed, &hash?).is_ok())
-    };
-    compare().unwrap_or(false)
+/// Compares with the costs in the hash. A malformed hash matches nothing.
+fn matches(password: &Password, hash: &str) -> bool {
+    Argon2::default().verify_password(password.0.as_bytes(), hash).is_ok()
 }
 
 #[cfg(test)]
@@ -149,7 +115,7 @@ mod tests {
         // From the reference implementation: echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1
         let text = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         for (password, is_match) in [("password", true), ("differentpassword", false)] {
-            assert_eq!(verify_phc_string(&Password::parse_existing(password).unwrap(), text), is_match);
+            assert_eq!(matches(&Password::parse_existing(password).unwrap(), text), is_match);
         }
     }
 
@@ -158,8 +124,16 @@ mod tests {
         for text in
             ["", "$argon2id$v=19$", "$argon2i$v=19$m=8,t=1,p=1$c29tc2FsdA$AAAA", "$argon2id$v=19$m=x,t=1,p=1$a$b"]
         {
-            assert!(!verify_phc_string(&Password::parse_existing("password").unwrap(), text), "{text}");
+            assert!(!matches(&Password::parse_existing("password").unwrap(), text), "{text}");
         }
+    }
+
+    #[test]
+    fn costs_do_not_fall_and_are_the_same_for_unknown_accounts() {
+        let PasswordHash(hash) = hash_password(&Password::parse_existing("password").unwrap(), &[0; 16]).unwrap();
+        let (costs_and_salt, _) = hash.rsplit_once('$').unwrap();
+        assert_eq!(costs_and_salt, "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA");
+        assert!(DUMMY_HASH.starts_with(costs_and_salt) && DUMMY_HASH.len() == hash.len());
     }
 
     #[tokio::test]
