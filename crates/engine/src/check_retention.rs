@@ -19,8 +19,7 @@ const PAUSE_BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(40);
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Checks created before this instant are older than the retention: the start of the day that `retention` before `now`
-/// is in.
+/// Checks created before this instant are older than the retention: the start of the day of `now - retention`.
 fn retention_boundary(now: Timestamp, retention: SignedDuration) -> Timestamp {
     let oldest = now.saturating_sub(retention).unwrap_or(Timestamp::MIN).as_second();
     Timestamp::from_second(oldest - oldest.rem_euclid(DAY_SECONDS)).unwrap_or(Timestamp::UNIX_EPOCH)
