@@ -289,7 +289,8 @@ fn copies_of(empty: String) -> Receiver<String> {
     std::thread::spawn(move || {
         loop {
             let name = unused_name();
-            psql(&format!("create database {name} template {empty}"));
+            // The default strategy writes all pages to the WAL.
+            psql(&format!("create database {name} template {empty} strategy file_copy"));
             if ready.send(name).is_err() {
                 return;
             }
