@@ -7,6 +7,7 @@ pub mod console;
 pub mod development;
 mod handsets;
 pub mod http;
+mod identity_provider;
 mod listener;
 mod number_sources;
 pub mod pages;

@@ -24,7 +24,7 @@ use url::Url;
 use crate::{
     config::{BaseUrl, Config, Connector, TlsFiles},
     connectors::{ConnectorFactory, PreparedConnectors},
-    console::openid_connect::OpenIdConnect,
+    identity_provider::IdentityProvider,
     listener::Tls,
     number_sources,
 };
@@ -36,7 +36,7 @@ pub struct PreparedNode {
     pub settings: EngineSettings,
     pub transport: Outbound,
     pub factory: ConnectorFactory,
-    pub openid_connect: Option<OpenIdConnect>,
+    pub identity_provider: Option<IdentityProvider>,
     pub routing: Routing,
 }
 
@@ -77,14 +77,14 @@ impl PreparedNode {
         let dependencies = (Arc::clone(clock), Arc::clone(entropy));
         let factory = ConnectorFactory::new(config, base_url.clone(), enrichment_address, dependencies)?;
         let openid_connect = config.openid_connect.clone();
-        let openid_connect =
-            openid_connect.map(|section| OpenIdConnect::new(*section, &base_url, &factory)).transpose()?;
+        let identity_provider =
+            openid_connect.map(|section| IdentityProvider::new(*section, &base_url, &factory)).transpose()?;
         Ok(PreparedNode {
             tls,
             ingress_tls: ingress_tls.context("ingress.tls")?,
             settings,
             transport: transport.context("callbacks.ca_file")?,
-            openid_connect,
+            identity_provider,
             routing: Routing::prepare(config, &factory)?,
             factory,
         })

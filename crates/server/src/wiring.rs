@@ -85,8 +85,8 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
     let prepared =
         PreparedNode::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(InvalidConfig)?;
-    let PreparedNode { tls, ingress_tls, settings, transport, factory, openid_connect, routing } = prepared;
-    let openid_connect = openid_connect.map(Arc::new);
+    let PreparedNode { tls, ingress_tls, settings, transport, factory, identity_provider, routing } = prepared;
+    let identity_provider = identity_provider.map(Arc::new);
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
     let sandbox_access = Arc::new(SandboxAccess::default());
@@ -120,7 +120,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
             last_ping: Mutex::default(),
             docs_pages: OnceLock::new(),
             eligibility_bodies: EligibilityBodies::default(),
-            openid_connect: openid_connect.clone(),
+            identity_provider: identity_provider.clone(),
             development: development.clone(),
         })
     };

@@ -26,7 +26,7 @@ mod live;
 mod masking;
 mod members;
 mod menu;
-pub mod openid_connect;
+mod openid_connect;
 mod overview;
 mod page;
 mod projects;

@@ -88,8 +88,8 @@ enum InvitationViewer {
 impl SignInPage {
     fn new(app: &App, csrf_token: String, email: String, next: String, error: Option<String>) -> Self {
         let link_command = app.development.as_deref().map(Development::sign_in_link_command);
-        let provider = app.openid_connect.as_deref();
-        let provider = provider.map(|provider| (provider.provider_name.clone(), openid_connect::start_path(&next)));
+        let provider = app.identity_provider.as_deref();
+        let provider = provider.map(|provider| (provider.name().to_owned(), openid_connect::start_path(&next)));
         SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email, next, error, provider, link_command }
     }
 }

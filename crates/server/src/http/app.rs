@@ -14,9 +14,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::{HttpSection, RequestLogLevel},
     connectors::Connectors,
-    console::openid_connect::OpenIdConnect,
     development::Development,
     handsets::Handsets,
+    identity_provider::IdentityProvider,
     sandbox_operator::AuthorizationForwarder,
     telemetry::metrics::Metrics,
 };
@@ -48,7 +48,7 @@ pub struct AppState {
     pub docs_pages: OnceLock<BTreeMap<String, Bytes>>,
     pub eligibility_bodies: EligibilityBodies,
     /// Sign-in to the console by OpenID Connect. `None`: off.
-    pub openid_connect: Option<Arc<OpenIdConnect>>,
+    pub identity_provider: Option<Arc<IdentityProvider>>,
     /// `None` unless `ringtrue dev` started this server.
     pub development: Option<Arc<Development>>,
 }

@@ -1,0 +1,141 @@
+//! The OpenID provider of the configuration, by which users sign in to the console.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use ringtrue_engine::accounts::{ExternalIdentity, IdentityPolicy};
+use ringtrue_operators::{
+    client::ClientSettings,
+    openid_connect::{AuthorizationRedirect, RelyingParty, RelyingPartyConfig, RelyingPartyError},
+};
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::{config::OpenIdConnectSection, connectors::ConnectorFactory};
+
+/// Where the provider sends browsers.
+const CALLBACK_PATH: &str = "/console/openid-connect/callback";
+/// OpenID Connect Core limits subjects to 255 characters.
+const MAX_SUBJECT_BYTES: usize = 255;
+
+#[derive(Debug)]
+pub struct IdentityProvider {
+    relying_party: RelyingParty,
+    name: String,
+    roles_claim: String,
+    policy: IdentityPolicy,
+}
+
+impl IdentityProvider {
+    pub fn new(section: OpenIdConnectSection, base_url: &str, factory: &ConnectorFactory) -> anyhow::Result<Self> {
+        let settings = ClientSettings { extra_roots: section.ca_file, ..ClientSettings::default() };
+        let client = factory.client(settings).context("console.openid_connect.ca_file")?;
+        let config = RelyingPartyConfig {
+            issuer: section.issuer,
+            client_id: section.client_id,
+            client_secret: section.client_secret,
+            scopes: section.scopes,
+            redirect_uri: Url::parse(&format!("{base_url}{CALLBACK_PATH}")).context("base_url")?,
+        };
+        let (clock, entropy) = (Arc::clone(&factory.clock), Arc::clone(&factory.entropy));
+        let relying_party = RelyingParty::new(config, Arc::new(client), clock, entropy);
+        Ok(IdentityProvider {
+            relying_party: relying_party.context("console.openid_connect.issuer")?,
+            name: section.provider_name,
+            roles_claim: section.roles_claim,
+            policy: section.policy,
+        })
+    }
+
+    /// Display name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its claims allow.
+    pub fn policy(&self) -> &IdentityPolicy {
+        &self.policy
+    }
+
+    /// Whether the provider can be used, for `ringtrue doctor`.
+    pub async fn check(&self) -> Result<(), RelyingPartyError> {
+        self.relying_party.discover().await
+    }
+
+    pub async fn begin_authorization(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
+        self.relying_party.begin_authorization(state).await
+    }
+
+    /// Redeems the response in the query of the callback. `None`: no valid subject.
+    pub async fn receive_identity(
+        &self,
+        query: &[(String, String)],
+        secrets: &[u8],
+    ) -> Result<Option<ExternalIdentity>, RelyingPartyError> {
+        let mut wanted = vec!["email", "email_verified"];
+        if self.policy.grants_access() {
+            wanted.push(self.roles_claim.split('.').next().unwrap_or_default());
+        }
+        let claims = self.relying_party.handle_authorization_response(query, secrets, &wanted).await?;
+        Ok(self.identity(&claims))
+    }
+
+    fn identity(&self, claims: &Map<String, Value>) -> Option<ExternalIdentity> {
+        let subject = claims.get("sub").and_then(Value::as_str);
+        let subject = subject.filter(|subject| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()))?;
+        let email = claims.get("email").and_then(Value::as_str).and_then(|email| email.parse().ok());
+        Some(ExternalIdentity {
+            issuer: self.relying_party.issuer().to_owned(),
+            subject: subject.to_owned(),
+            email,
+            // Some providers send a string.
+            is_email_verified: claims.get("email_verified").is_some_and(|value| *value == true || *value == "true"),
+            roles: claim_values(claims, &self.roles_claim),
+        })
+    }
+}
+
+/// Values of a claim: a string, or a list of strings. A name with dots may also be a path.
+fn claim_values(claims: &Map<String, Value>, name: &str) -> Vec<String> {
+    let by_path = || {
+        let mut parts = name.split('.');
+        let first = claims.get(parts.next()?)?;
+        parts.try_fold(first, |value, part| value.get(part))
+    };
+    match claims.get(name).or_else(by_path) {
+        Some(Value::String(value)) => vec![value.clone()],
+        Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claim_may_be_a_string_a_list_or_a_path() {
+        let claims = json!({
+            "group": "one",
+            "groups": ["one", 2, "three"],
+            "realm_access": { "roles": ["four"] },
+            "https://example.com/roles": ["five"],
+            "flag": true,
+        });
+        let claims = claims.as_object().unwrap();
+        for (name, values) in [
+            ("group", &["one"][..]),
+            ("groups", &["one", "three"]),
+            ("realm_access.roles", &["four"]),
+            ("https://example.com/roles", &["five"]),
+            ("realm_access", &[]),
+            ("realm_access.other", &[]),
+            ("flag", &[]),
+            ("missing", &[]),
+        ] {
+            assert_eq!(claim_values(claims, name), values, "{name}");
+        }
+    }
+}
