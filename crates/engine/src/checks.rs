@@ -16,12 +16,11 @@ use ringtrue_domain::{
         WrongProduct,
     },
     page::{Page, PageRequest},
-    phone::{InvalidPhoneNumber, Msisdn},
+    phone::Msisdn,
     product::Product,
     search::Filter,
-    sim_swap::InvalidSimSwapPeriod,
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
-    web_url::{CallbackUrl, UrlError},
+    web_url::CallbackUrl,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -29,59 +28,24 @@ use crate::{
     activity::ActivityRecorder,
     callback::{Courier, payload, sealing},
     context::{Context, missing_seal_key},
+    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     idempotency::Idempotency,
     operator_access::Operators,
+    pending_codes::PendingCodeCache,
     ports::{
         CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, LeasedCallback, NewCallback,
         NewCheck, StoreError, TenantLookup, VerificationStore,
     },
-    reverse_sms::PendingCodeCache,
     search_limit::SearchLimiter,
-    verifications::SimSwapQuestions,
+    verifications::sim_swap_questions::SimSwapQuestions,
 };
+
+pub use crate::check_errors::{CreateError, ReadError};
 
 /// Short enough to record an expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Enough for full batches, few enough to bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
-
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    #[error("the project is disabled")]
-    ProjectDisabled,
-    #[error("`/callback_url`: {0}")]
-    CallbackUrl(UrlError),
-    #[error("`/redirect_url`: {0}")]
-    RedirectUrl(UrlError),
-    #[error("`/phone_number`: {0}")]
-    PhoneNumber(#[from] InvalidPhoneNumber),
-    #[error("`/period`: {0}")]
-    Period(#[from] InvalidSimSwapPeriod),
-    #[error("`/device_ip`: invalid address: expected a plain IPv4 or IPv6 address")]
-    DeviceIp,
-    #[error("no supported operator serves this number")]
-    MnoNotSupported,
-    #[error("silent checks are not supported for this number; use Reverse SMS")]
-    OnlyReverseSms,
-    #[error("this project is not allowed to use the number's network for this product")]
-    NetworkNotAllowed,
-    #[error("number lookup unavailable; try again later")]
-    LookupUnavailable,
-    #[error("too many checks for this number in this project; retry after the given time")]
-    TooManyChecks { retry_after: u32 },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("check not found")]
-    NotFound,
-    #[error("this check belongs to another project")]
-    OtherProject,
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// Creates, concludes and reads checks. Silent checks build on it.
 #[derive(derive_more::Debug)]
@@ -355,6 +319,34 @@ impl Checks {
     {
         let Page { items, request, total_items } = self.list_any_checks(project, product, filter, page).await?;
         Ok(Page { items: items.into_iter().map(downcast).collect::<Result<_, _>>()?, request, total_items })
+    }
+
+    pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
+        self.operators.for_mode(project.mode).eligibility_of_number(project, text).await
+    }
+
+    pub fn eligibility_of_address(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
+        let address = text.parse().map_err(|_| EligibilityError::Address)?;
+        self.operators.for_mode(project.mode).eligibility_of_address(project, address)
+    }
+
+    /// Explains the lookup and the gate result of each product. Without a project, authorisation is not checked.
+    pub async fn explain_eligibility(
+        &self,
+        project: Option<&Project>,
+        subject: &EligibilitySubject,
+    ) -> EligibilityExplanation {
+        if project.is_some_and(|project| project.disabled) {
+            return EligibilityExplanation::failed(EligibilityError::ProjectDisabled.to_string());
+        }
+        let mode = project.map_or(Mode::Live, |project| project.mode);
+        self.operators.for_mode(mode).explain_eligibility(project, subject).await
     }
 }
 

@@ -13,7 +13,6 @@ use ringtrue_domain::{
 };
 
 use crate::{
-    checks::Checks,
     networks::{NetworkInfo, dialing_code},
     number_lookup::SourceResult,
 };
@@ -142,35 +141,5 @@ impl ServingNetwork {
             ServingNetwork::Configured(network) => Some(&network.id),
             ServingNetwork::Other { id, .. } => id.as_ref(),
         }
-    }
-}
-
-impl Checks {
-    pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
-        if project.disabled {
-            return Err(EligibilityError::ProjectDisabled);
-        }
-        self.operators.for_mode(project.mode).eligibility_of_number(project, text).await
-    }
-
-    pub fn eligibility_of_address(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
-        if project.disabled {
-            return Err(EligibilityError::ProjectDisabled);
-        }
-        let address = text.parse().map_err(|_| EligibilityError::Address)?;
-        self.operators.for_mode(project.mode).eligibility_of_address(project, address)
-    }
-
-    /// Explains the lookup and the gate result of each product. Without a project, authorisation is not checked.
-    pub async fn explain_eligibility(
-        &self,
-        project: Option<&Project>,
-        subject: &EligibilitySubject,
-    ) -> EligibilityExplanation {
-        if project.is_some_and(|project| project.disabled) {
-            return EligibilityExplanation::failed(EligibilityError::ProjectDisabled.to_string());
-        }
-        let mode = project.map_or(Mode::Live, |project| project.mode);
-        self.operators.for_mode(mode).explain_eligibility(project, subject).await
     }
 }

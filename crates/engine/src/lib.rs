@@ -7,6 +7,7 @@
 pub mod accounts;
 pub mod activity;
 pub mod callback;
+mod check_errors;
 mod check_retention;
 pub mod checks;
 mod context;
@@ -20,6 +21,7 @@ pub mod networks;
 pub mod node;
 pub mod number_lookup;
 pub mod operator_access;
+mod pending_codes;
 pub mod ports;
 pub mod rate_limit;
 mod rate_shares;
@@ -59,16 +61,16 @@ use crate::{
     node::{ClockSkewReporter, Node, RollbackDetector},
     number_lookup::NumberLookup,
     operator_access::{LiveAccess, OperatorAccess, Operators},
+    pending_codes::PendingCodeCache,
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{DefaultRateLimits, RateLimiter},
     reassembly::SmsReassembly,
     request_log::RequestLog,
-    reverse_sms::PendingCodeCache,
     search_limit::SearchLimiter,
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
     tokens::Tokens,
-    verifications::{SimSwapQuestions, Verifications},
+    verifications::{Verifications, sim_swap_questions::SimSwapQuestions},
 };
 
 /// Settings of a deployment.

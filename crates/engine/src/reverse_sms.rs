@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use quick_cache::sync::Cache;
 use ringtrue_domain::{
     lifecycle::{Check, CheckId, CheckStatus, Lifecycle, OpenState, Reference},
     page::{Page, PageRequest},
@@ -23,9 +22,6 @@ use crate::{
     operator_access::SmsRoute,
     ports::{CodeHash, ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
 };
-
-/// Capacity of the cache of open checks, about 10 MiB.
-const MAX_CACHED_CHECKS: usize = 20_000;
 
 /// Create request. Number and URL are unparsed: their validation depends on the project's mode.
 #[derive(Clone, derive_more::Debug)]
@@ -207,28 +203,5 @@ impl Inbox for Checks {
 
     async fn receive_partial(&self, sms: PartialSms) -> Result<(), StoreError> {
         self.mark_pending(sms).await.map(drop)
-    }
-}
-
-/// Cache of open checks created by this node, by code hash, which saves most inbound SMS a store query.
-///
-/// Entries may be stale, because other nodes conclude checks too. An entry is only used to try to conclude the check;
-/// the store rejects that if it is already concluded, and the caller then falls back to a store query.
-pub(crate) struct PendingCodeCache(Cache<CodeHash, ReverseSmsCheck>);
-
-impl Default for PendingCodeCache {
-    fn default() -> Self {
-        PendingCodeCache(Cache::new(MAX_CACHED_CHECKS))
-    }
-}
-
-impl PendingCodeCache {
-    pub(crate) fn insert(&self, code: CodeHash, check: ReverseSmsCheck) {
-        self.0.insert(code, check);
-    }
-
-    /// Removes and returns the check that waits for a code.
-    fn take(&self, code: CodeHash) -> Option<ReverseSmsCheck> {
-        self.0.remove(&code).map(|(_, check)| check)
     }
 }

@@ -16,7 +16,7 @@ use ringtrue_domain::{
 
 use super::{DeviceVisit, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute};
 use crate::{
-    checks::CreateError,
+    check_errors::CreateError,
     control_plane::ControlPlane,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
     networks::Networks,

@@ -21,7 +21,7 @@ use ringtrue_domain::{
 pub(crate) use live::LiveAccess;
 
 use crate::{
-    checks::CreateError,
+    check_errors::CreateError,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     ports::{SilentConnector, SimSwapConnector},
 };

@@ -5,6 +5,7 @@
 mod followers;
 mod input;
 mod page;
+pub(crate) mod sim_swap_questions;
 mod steps;
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
@@ -29,7 +30,6 @@ pub(crate) use followers::PageFollowers;
 pub use followers::{PageFollower, TooManyFollowers};
 pub(crate) use page::page_token;
 pub use page::{PageState, PageView};
-pub(crate) use steps::SimSwapQuestions;
 
 use crate::{
     activity::ActivityRecorder,

@@ -4,11 +4,7 @@
 //! [`Checks::conclude_via_connector`] to [`Checks::conclude_step`], and from there to one conditional write. A step that
 //! is ended twice, by two tabs, devices or nodes, therefore leads on once.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -48,29 +44,6 @@ use crate::{
 const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which another node ends a verification whose SIM Swap question was lost with its node.
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(15);
-
-/// The SIM Swap questions that this node is asking. Receivers are notified at the end.
-#[derive(Debug, Default)]
-pub(crate) struct SimSwapQuestions(Mutex<HashMap<CheckId, watch::Receiver<()>>>);
-
-impl SimSwapQuestions {
-    fn insert(&self, verification: CheckId, done: watch::Receiver<()>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(verification, done);
-    }
-
-    fn remove(&self, verification: CheckId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&verification);
-    }
-
-    /// Waits for the answer to a question that this node asks.
-    pub(crate) async fn wait(&self, verification: CheckId) {
-        let done = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&verification).cloned();
-        if let Some(mut done) = done {
-            // An error means that the question has ended.
-            let _ = done.changed().await;
-        }
-    }
-}
 
 /// The check of a step, to be stored.
 pub(super) struct NewStep {

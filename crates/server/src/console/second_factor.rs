@@ -24,7 +24,6 @@ use super::{
 use crate::http::{app::App, routes::Routes};
 
 const SIGN_IN_PATH: &str = "/console/second-factor";
-pub const SETUP_PATH: &str = "/console/account/second-factor";
 const RECOVERY_CODES_PATH: &str = "/console/account/recovery-codes";
 
 pub fn routes() -> Routes {

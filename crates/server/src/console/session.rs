@@ -18,7 +18,6 @@ use ringtrue_engine::{
 use super::{
     error::ConsoleError,
     page::{self, Layout, LayoutUser, MenuSection},
-    second_factor,
 };
 use crate::http::{
     app::App,
@@ -28,6 +27,7 @@ use crate::http::{
     request_context::{HandlerState, RequestContext},
 };
 
+const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
 /// More projects are in the workspace's list.
 const MAX_SWITCHER_PROJECTS: usize = 15;
 
@@ -194,7 +194,7 @@ impl ConsoleSession {
             return Err(if expects_data(headers) {
                 AccessDenied::NeedsSecondFactor.into()
             } else {
-                ConsoleError::Redirect(page::link(second_factor::SETUP_PATH, &[("next", next)]))
+                ConsoleError::Redirect(page::link(SECOND_FACTOR_SETUP_PATH, &[("next", next)]))
             });
         }
         Ok(session)

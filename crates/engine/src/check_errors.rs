@@ -1,0 +1,43 @@
+//! Errors of creating and reading checks.
+
+use ringtrue_domain::{phone::InvalidPhoneNumber, sim_swap::InvalidSimSwapPeriod, web_url::UrlError};
+
+use crate::ports::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("the project is disabled")]
+    ProjectDisabled,
+    #[error("`/callback_url`: {0}")]
+    CallbackUrl(UrlError),
+    #[error("`/redirect_url`: {0}")]
+    RedirectUrl(UrlError),
+    #[error("`/phone_number`: {0}")]
+    PhoneNumber(#[from] InvalidPhoneNumber),
+    #[error("`/period`: {0}")]
+    Period(#[from] InvalidSimSwapPeriod),
+    #[error("`/device_ip`: invalid address: expected a plain IPv4 or IPv6 address")]
+    DeviceIp,
+    #[error("no supported operator serves this number")]
+    MnoNotSupported,
+    #[error("silent checks are not supported for this number; use Reverse SMS")]
+    OnlyReverseSms,
+    #[error("this project is not allowed to use the number's network for this product")]
+    NetworkNotAllowed,
+    #[error("number lookup unavailable; try again later")]
+    LookupUnavailable,
+    #[error("too many checks for this number in this project; retry after the given time")]
+    TooManyChecks { retry_after: u32 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("check not found")]
+    NotFound,
+    #[error("this check belongs to another project")]
+    OtherProject,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
