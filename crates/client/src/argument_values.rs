@@ -18,6 +18,7 @@ use ringtrue_domain::{
     verification::Method,
 };
 use serde_json::{Map, Value, json};
+use strum::VariantArray as _;
 use url::{Host, Position, Url};
 
 use crate::error::CommandError;
@@ -41,13 +42,13 @@ pub(crate) fn command_name(product: Product) -> &'static str {
 
 /// Parses products by their command names, or their names in the API.
 pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
-    let names = products.iter().map(|product| PossibleValue::new(command_name(*product)).alias(product.as_str()));
+    let names = products.iter().map(|product| PossibleValue::new(command_name(*product)).alias(product.into_str()));
     PossibleValuesParser::new(names).try_map(|text| text.replace('-', "_").parse::<Product>())
 }
 
 /// Parses scopes; errors and shell completion list them.
 pub(crate) fn scope_parser() -> impl TypedValueParser<Value = Scope> {
-    PossibleValuesParser::new(Scope::all().map(Scope::as_str)).try_map(|text| text.parse::<Scope>())
+    PossibleValuesParser::new(Scope::all().map(Scope::into_str)).try_map(|text| text.parse::<Scope>())
 }
 
 pub(crate) fn http_method_parser() -> impl TypedValueParser<Value = http::Method> {
@@ -57,7 +58,7 @@ pub(crate) fn http_method_parser() -> impl TypedValueParser<Value = http::Method
 
 /// Parses methods of verifications by the command names of their products.
 pub(crate) fn method_parser() -> impl TypedValueParser<Value = Method> {
-    PossibleValuesParser::new(Method::ALL.map(|method| command_name(method.product())))
+    PossibleValuesParser::new(Method::VARIANTS.iter().map(|method| command_name(method.product())))
         .try_map(|text| text.replace('-', "_").parse::<Method>())
 }
 

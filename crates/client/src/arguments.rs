@@ -11,6 +11,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, ProjectId},
     verification::Method,
 };
+use strum::VariantArray as _;
 
 use crate::argument_values::{
     FinalStatus, PRODUCTS_WITH_CALLBACKS, PRODUCTS_WITH_CHECKS, PrivateArgument, ProfileName, SecureUrl, Since,
@@ -356,7 +357,7 @@ pub struct NewProject {
     #[arg(long, value_enum, default_value_t = ProjectMode::Sandbox)]
     pub mode: ProjectMode,
     /// Enabled products [default: all]
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::ALL))]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(Product::VARIANTS))]
     pub products: Option<Vec<Product>>,
     /// URL that receives the results of checks
     #[arg(long, value_name = "URL")]

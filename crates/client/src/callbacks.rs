@@ -143,7 +143,7 @@ fn resend_record(ResendResult { check_id, product, outcome }: ResendResult) -> R
         }
         ResendOutcome::Rejected(problem) => (json!(problem.error_code), Value::Null, json!(problem.detail)),
     };
-    let values = [json!(check_id), json!(product.map(Product::as_str)), outcome, scheduled_at, detail];
+    let values = [json!(check_id), json!(product.map(|product| product.into_str())), outcome, scheduled_at, detail];
     COLUMNS.into_iter().zip(values).collect()
 }
 

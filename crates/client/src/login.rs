@@ -100,7 +100,7 @@ pub(crate) async fn token(
         ("access_token", json!(access_token)),
         ("token_type", json!("Bearer")),
         ("expires_in", json!(token.remaining_seconds())),
-        ("scope", json!(scope.as_str())),
+        ("scope", json!(scope.into_str())),
     ])?)
 }
 

@@ -1,6 +1,10 @@
 //! `ringtrue projects` and `ringtrue credentials`, through the Management API.
 
-use ringtrue_domain::{product::Scope, tenancy::ClientId, timestamp};
+use ringtrue_domain::{
+    product::{Product, Scope},
+    tenancy::ClientId,
+    timestamp,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -68,7 +72,7 @@ fn new_project_body(new: &NewProject) -> Value {
     };
     let mut body = json!({"name": new.name, "mode": mode});
     if let Some(products) = &new.products {
-        body["products"] = products.iter().map(|product| product.as_str()).collect();
+        body["products"] = products.iter().map(Product::into_str).collect();
     }
     for product in ["reverse_sms", "secure_sna", "discovery"] {
         if let Some(url) = &new.callback_url {
@@ -157,7 +161,7 @@ impl CredentialsApi {
     pub async fn create(&self, new: &NewCredential) -> Result<(), CommandError> {
         let mut body = json!({});
         if !new.scopes.is_empty() {
-            body["scopes"] = new.scopes.iter().map(|scope| scope.as_str()).collect();
+            body["scopes"] = new.scopes.iter().map(|scope| scope.into_str()).collect();
         }
         if let Some(at) = new.expires_at {
             body["expires_at"] = json!(timestamp::format(at));
@@ -177,8 +181,6 @@ impl CredentialsApi {
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_domain::product::Product;
-
     use super::*;
 
     #[test]

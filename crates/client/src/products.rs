@@ -4,6 +4,7 @@ use clap::Subcommand;
 use ringtrue_domain::{
     lifecycle::CheckId,
     product::{Product, Scope},
+    verification::Method,
 };
 use serde_json::{Map, Value, json};
 
@@ -109,7 +110,7 @@ impl From<VerificationAction> for CheckAction {
 impl VerificationOptions {
     /// Members of the create request; `null` if absent.
     pub(crate) fn members(&self) -> [(&'static str, Value); 2] {
-        let methods: Vec<_> = self.methods.iter().map(|method| method.as_str()).collect();
+        let methods: Vec<_> = self.methods.iter().map(Method::into_str).collect();
         let methods = if methods.is_empty() { Value::Null } else { json!(methods) };
         [("methods", methods), ("sim_swap_period", json!(self.sim_swap_period))]
     }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::product::{Product, Scope};
 use serde_json::Value;
+use strum::VariantArray as _;
 use url::Url;
 
 use crate::{
@@ -79,11 +80,11 @@ fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     if is_below(&["v1", "sandbox"]) {
         return Ok(Some(Scope::Product(Product::ReverseSms)));
     }
-    if let Some(product) = Product::ALL.into_iter().find(|product| is_below(checks_path(*product))) {
+    if let Some(product) = Product::VARIANTS.iter().copied().find(|product| is_below(checks_path(*product))) {
         return Ok(Some(Scope::Product(product)));
     }
     if is_below(&["v1"]) {
-        let scopes: Vec<&str> = Scope::all().map(Scope::as_str).collect();
+        let scopes: Vec<&str> = Scope::all().map(Scope::into_str).collect();
         return Err(CommandError::usage(
             "the path does not determine the scope of the token",
             format!("Check the path, or set --scope to one of: {}.", scopes.join(", ")),

@@ -5,6 +5,7 @@ use std::{io, path::Path, time::Duration};
 use http::{HeaderMap, Method};
 use ringtrue_domain::product::{Product, Scope};
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -137,7 +138,7 @@ async fn ready(session: &ApiSession) -> CaseResult {
 }
 
 async fn tokens(session: &ApiSession) -> CaseResult {
-    for product in Product::ALL {
+    for &product in Product::VARIANTS {
         session.token(Scope::Product(product)).await?;
     }
     Ok(String::new())

@@ -74,7 +74,7 @@ impl PendingAction {
         let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(0);
         Some(PendingAction {
             check_id: id_field(created)?.to_owned(),
-            product: product.as_str().to_owned(),
+            product: product.into_str().to_owned(),
             number: number.map(str::to_owned),
             task: UserAction::from_instructions(created.get("next_step").unwrap_or(created))?,
             expires_at: now().as_second() + ttl,

@@ -236,7 +236,7 @@ async fn poll_all(
     is_first: &mut bool,
 ) -> Result<(), CommandError> {
     for follower in followers {
-        let product = json!(follower.product.as_str());
+        let product = json!(follower.product.into_str());
         for mut check in follower.poll(session).await? {
             // One column of ids, also for verifications.
             let id = json!(id_of(&check));

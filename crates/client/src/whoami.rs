@@ -62,7 +62,7 @@ pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOpti
         project_name,
         json!(project_mode),
         json!(project.map(|project| &project.credential.client_id)),
-        scopes.iter().map(|scope| scope.as_str()).collect(),
+        scopes.iter().map(|scope| scope.into_str()).collect(),
         json!(first_expiry.map(timestamp::format)),
     ];
     let record: Value = COLUMNS.iter().map(|name| (*name).to_owned()).zip(values).collect();

@@ -1,10 +1,12 @@
 //! Audit events.
 
 use jiff::Timestamp;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use crate::{
     account::AccountId,
+    parse_error::default_error,
     tenancy::{ClientId, WorkspaceId},
 };
 
@@ -20,48 +22,81 @@ pub enum Actor {
     System,
 }
 
-crate::named_enum! {
-    /// The audited action. The names are part of the API.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Action {
-        WorkspaceCreated = "workspace.created",
-        WorkspaceUpdated = "workspace.updated",
-        ProjectCreated = "project.created",
-        ProjectUpdated = "project.updated",
-        AllowedNetworksReplaced = "project.allowed_networks_replaced",
-        CredentialCreated = "credential.created",
-        CredentialDeleted = "credential.deleted",
-        KeyCreated = "key.created",
-        KeyRotated = "key.rotated",
-        KeysResealed = "key.resealed",
-        NumberErased = "number.erased",
-        AccountCreated = "account.created",
-        AccountMadeAdmin = "account.made_admin",
-        AccountSignedIn = "account.signed_in",
-        AccountSignedOut = "account.signed_out",
-        AccountPasswordSet = "account.password_set",
-        AccountAdminRemoved = "account.admin_removed",
-        AccountDisabled = "account.disabled",
-        AccountEnabled = "account.enabled",
-        AccountLinkCreated = "account.link_created",
-        AccountSessionEnded = "account.session_ended",
-        AccountIdentityLinked = "account.identity_linked",
-        AccountIdentityUnlinked = "account.identity_unlinked",
-        AccountSecondFactorEnabled = "account.second_factor_enabled",
-        AccountSecondFactorDisabled = "account.second_factor_disabled",
-        AccountRecoveryCodeUsed = "account.recovery_code_used",
-        InvitationCreated = "invitation.created",
-        InvitationWithdrawn = "invitation.withdrawn",
-        MembershipGranted = "membership.granted",
-        MembershipChanged = "membership.changed",
-        MembershipWithdrawn = "membership.withdrawn",
-        CallbackResent = "callback.resent",
-        DatabaseRestored = "database.restored",
-    }
-
-    #[error("unknown action")]
-    pub struct InvalidAction;
+/// The audited action. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, parse_err_ty = InvalidAction, parse_err_fn = default_error)]
+pub enum Action {
+    #[strum(serialize = "workspace.created")]
+    WorkspaceCreated,
+    #[strum(serialize = "workspace.updated")]
+    WorkspaceUpdated,
+    #[strum(serialize = "project.created")]
+    ProjectCreated,
+    #[strum(serialize = "project.updated")]
+    ProjectUpdated,
+    #[strum(serialize = "project.allowed_networks_replaced")]
+    AllowedNetworksReplaced,
+    #[strum(serialize = "credential.created")]
+    CredentialCreated,
+    #[strum(serialize = "credential.deleted")]
+    CredentialDeleted,
+    #[strum(serialize = "key.created")]
+    KeyCreated,
+    #[strum(serialize = "key.rotated")]
+    KeyRotated,
+    #[strum(serialize = "key.resealed")]
+    KeysResealed,
+    #[strum(serialize = "number.erased")]
+    NumberErased,
+    #[strum(serialize = "account.created")]
+    AccountCreated,
+    #[strum(serialize = "account.made_admin")]
+    AccountMadeAdmin,
+    #[strum(serialize = "account.signed_in")]
+    AccountSignedIn,
+    #[strum(serialize = "account.signed_out")]
+    AccountSignedOut,
+    #[strum(serialize = "account.password_set")]
+    AccountPasswordSet,
+    #[strum(serialize = "account.admin_removed")]
+    AccountAdminRemoved,
+    #[strum(serialize = "account.disabled")]
+    AccountDisabled,
+    #[strum(serialize = "account.enabled")]
+    AccountEnabled,
+    #[strum(serialize = "account.link_created")]
+    AccountLinkCreated,
+    #[strum(serialize = "account.session_ended")]
+    AccountSessionEnded,
+    #[strum(serialize = "account.identity_linked")]
+    AccountIdentityLinked,
+    #[strum(serialize = "account.identity_unlinked")]
+    AccountIdentityUnlinked,
+    #[strum(serialize = "account.second_factor_enabled")]
+    AccountSecondFactorEnabled,
+    #[strum(serialize = "account.second_factor_disabled")]
+    AccountSecondFactorDisabled,
+    #[strum(serialize = "account.recovery_code_used")]
+    AccountRecoveryCodeUsed,
+    #[strum(serialize = "invitation.created")]
+    InvitationCreated,
+    #[strum(serialize = "invitation.withdrawn")]
+    InvitationWithdrawn,
+    #[strum(serialize = "membership.granted")]
+    MembershipGranted,
+    #[strum(serialize = "membership.changed")]
+    MembershipChanged,
+    #[strum(serialize = "membership.withdrawn")]
+    MembershipWithdrawn,
+    #[strum(serialize = "callback.resent")]
+    CallbackResent,
+    #[strum(serialize = "database.restored")]
+    DatabaseRestored,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown action")]
+pub struct InvalidAction;
 
 impl Action {
     /// Type of the target. Part of the API.

@@ -3,6 +3,8 @@
 //! A product is eligible if it passes three gates: a connector reaches the user's operator, the project is authorised
 //! for the product and network, and a connector supports the product.
 
+use strum::IntoStaticStr;
+
 use crate::{
     network::{AllowedNetwork, NetworkId},
     product::Product,
@@ -12,17 +14,17 @@ use crate::{
 /// The products that Eligibility covers, in response order.
 pub const PRODUCTS: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-crate::named_enum! {
-    /// The gate that rejects a product.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum EligibilityGate {
-        /// No connector reaches the operator.
-        Connectivity = "connectivity",
-        /// The project is not enabled for the product, or may not use the network for it.
-        Authorisation = "authorisation",
-        /// No connector to the operator supports the product.
-        ProductSupport = "product support",
-    }
+/// The gate that rejects a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum EligibilityGate {
+    /// No connector reaches the operator.
+    Connectivity,
+    /// The project is not enabled for the product, or may not use the network for it.
+    Authorisation,
+    /// No connector to the operator supports the product.
+    #[strum(serialize = "product support")]
+    ProductSupport,
 }
 
 /// Facts that the gates evaluate.
@@ -63,6 +65,8 @@ impl<'a> EligibilityInput<'a> {
 
 #[cfg(test)]
 mod tests {
+    use strum::VariantArray as _;
+
     use super::*;
 
     #[test]
@@ -76,13 +80,13 @@ mod tests {
         let all = [allowed("23410", &PRODUCTS)];
         // Supported, enabled and allowed products; result for Secure SNA; all eligible products.
         for (supported, enabled, allowed, secure_sna, eligible) in [
-            (&PRODUCTS[..], &Product::ALL[..], &all[..], Ok(()), &PRODUCTS[..]),
-            (&[], &Product::ALL, &all, Err(EligibilityGate::Connectivity), &[]),
-            (&[ReverseSms], &Product::ALL, &all, Err(EligibilityGate::ProductSupport), &[ReverseSms]),
+            (&PRODUCTS[..], Product::VARIANTS, &all[..], Ok(()), &PRODUCTS[..]),
+            (&[], Product::VARIANTS, &all, Err(EligibilityGate::Connectivity), &[]),
+            (&[ReverseSms], Product::VARIANTS, &all, Err(EligibilityGate::ProductSupport), &[ReverseSms]),
             (&PRODUCTS, &[Discovery, SimSwap], &all, Err(EligibilityGate::Authorisation), &[SimSwap, Discovery]),
-            (&PRODUCTS, &Product::ALL, &[], Err(EligibilityGate::Authorisation), &[]),
-            (&PRODUCTS, &Product::ALL, &[allowed("23420", &PRODUCTS)], Err(EligibilityGate::Authorisation), &[]),
-            (&PRODUCTS, &Product::ALL, &[allowed("23410", &[SecureSna])], Ok(()), &[SecureSna]),
+            (&PRODUCTS, Product::VARIANTS, &[], Err(EligibilityGate::Authorisation), &[]),
+            (&PRODUCTS, Product::VARIANTS, &[allowed("23420", &PRODUCTS)], Err(EligibilityGate::Authorisation), &[]),
+            (&PRODUCTS, Product::VARIANTS, &[allowed("23410", &[SecureSna])], Ok(()), &[SecureSna]),
         ] {
             let input = EligibilityInput { network: &network, supported, enabled, allowed };
             assert_eq!(input.evaluate(SecureSna), secure_sna, "{input:?}");

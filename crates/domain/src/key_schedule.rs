@@ -3,19 +3,19 @@
 //! The state of a key is a function of four stored instants, so no job has to update it and nodes agree on it.
 
 use jiff::{SignedDuration, Timestamp};
+use strum::IntoStaticStr;
 
-crate::named_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum KeyState {
-        /// Published before its first use, so that verifiers can fetch it.
-        Next = "next",
-        /// Signs.
-        Active = "active",
-        /// No longer signs, still published for signatures in transit.
-        Retiring = "retiring",
-        /// No longer published.
-        Gone = "gone",
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum KeyState {
+    /// Published before its first use, so that verifiers can fetch it.
+    Next,
+    /// Signs.
+    Active,
+    /// No longer signs, still published for signatures in transit.
+    Retiring,
+    /// No longer published.
+    Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,21 +2,27 @@
 
 use std::str::FromStr;
 
-crate::named_enum! {
-    /// The names are part of the API: scopes, project settings, callbacks.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub enum Product {
-        ReverseSms = "reverse_sms",
-        SecureSna = "secure_sna",
-        Discovery = "discovery",
-        SimSwap = "sim_swap",
-        Eligibility = "eligibility",
-        Verification = "verification",
-    }
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-    #[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
-    pub struct InvalidProduct;
+use crate::parse_error::default_error;
+
+/// The names are part of the API: scopes, project settings, callbacks.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidProduct, parse_err_fn = default_error)]
+pub enum Product {
+    ReverseSms,
+    SecureSna,
+    Discovery,
+    SimSwap,
+    Eligibility,
+    Verification,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
+pub struct InvalidProduct;
 
 impl Product {
     /// Display name.
@@ -38,26 +44,23 @@ impl Product {
 }
 
 /// The scope of an access token: one product, or the Management API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Scope {
+    #[strum(transparent)]
     Product(Product),
     Management,
 }
 
 impl Scope {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::Product(product) => product.as_str(),
-            Scope::Management => "management",
-        }
+    pub fn into_str(self) -> &'static str {
+        self.into()
     }
 
     pub fn all() -> impl Iterator<Item = Scope> {
-        Product::ALL.into_iter().map(Scope::Product).chain([Scope::Management])
+        Product::VARIANTS.iter().copied().map(Scope::Product).chain([Scope::Management])
     }
 }
-
-crate::named_enum::display_as_str!(Scope);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope")]
@@ -67,7 +70,7 @@ impl FromStr for Scope {
     type Err = InvalidScope;
 
     fn from_str(text: &str) -> Result<Self, InvalidScope> {
-        Scope::all().find(|scope| scope.as_str() == text).ok_or(InvalidScope)
+        Scope::all().find(|scope| scope.into_str() == text).ok_or(InvalidScope)
     }
 }
 
@@ -76,11 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_str_round_trips() {
+    fn scope_names_round_trip() {
         for scope in Scope::all() {
-            assert_eq!(scope.as_str().parse(), Ok(scope));
+            assert_eq!((scope.into_str().parse(), scope.to_string().parse()), (Ok(scope), Ok(scope)));
         }
         assert_eq!("REVERSE_SMS".parse::<Scope>(), Err(InvalidScope));
-        assert_eq!("management".parse::<Product>(), Err(InvalidProduct));
     }
 }

@@ -1,15 +1,19 @@
 //! Data residency regions.
 
-crate::named_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Region {
-        Eu = "eu",
-        Us = "us",
-    }
+use strum::{Display, EnumString, IntoStaticStr};
 
-    #[error("unknown region; use `eu` or `us`")]
-    pub struct InvalidRegion;
+use crate::parse_error::default_error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidRegion, parse_err_fn = default_error)]
+pub enum Region {
+    Eu,
+    Us,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown region; use `eu` or `us`")]
+pub struct InvalidRegion;
 
 impl Region {
     /// The region in the first label of a host name.
@@ -18,7 +22,7 @@ impl Region {
         if rest.is_empty() {
             return None;
         }
-        Region::ALL.into_iter().find(|region| first_label.eq_ignore_ascii_case(region.as_str()))
+        first_label.to_ascii_lowercase().parse().ok()
     }
 
     /// Fails if a workspace resides in another region than this one.

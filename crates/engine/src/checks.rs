@@ -22,6 +22,7 @@ use ringtrue_domain::{
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
+use strum::VariantArray as _;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -277,7 +278,7 @@ impl Checks {
 
     /// The check with this id, of any product. `None`: the project has none.
     pub async fn find_check_by_id(&self, project: ProjectId, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
-        for product in Product::ALL {
+        for &product in Product::VARIANTS {
             match self.read_any_check(project, product, id).await {
                 Ok(check) => return Ok(Some(check)),
                 // Does not reveal checks of other projects.

@@ -167,7 +167,7 @@ impl Checks {
         receiver: &Msisdn,
         code: &SmsCode,
     ) -> Result<CodeHash, StoreError> {
-        let (mode, receiver, code) = (origin.mode().as_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
+        let (mode, receiver, code) = (origin.mode().into_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
         let hash = match origin {
             SmsOrigin::Operator => self.context.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
             SmsOrigin::Sandbox(project) => {

@@ -9,6 +9,7 @@ use ringtrue_engine::{
     ports::{AuditFilter, Clock, Entropy, KeyPurpose, ManualClock, Store, SystemEntropy},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
+use strum::VariantArray as _;
 
 async fn count_active(store: &dyn Store, clock: &ManualClock, purpose: KeyPurpose) -> usize {
     let keys = list_key_summaries(store, clock).await.unwrap();
@@ -73,7 +74,7 @@ async fn missing_key_is_added_at_startup() {
     }
     assert_eq!(count_active(&*earlier, &clock, KeyPurpose::SandboxCallback).await, 0);
     create_missing_keys(&*earlier, &master, &clock, &entropy).await.unwrap();
-    for purpose in KeyPurpose::ALL {
+    for &purpose in KeyPurpose::VARIANTS {
         assert_eq!(count_active(&*earlier, &clock, purpose).await, 1, "{purpose}");
     }
 }

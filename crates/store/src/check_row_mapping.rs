@@ -298,7 +298,7 @@ pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError
     let step_to_json = |step: &Step| StepJson {
         product: step.product.to_string(),
         check: step.check.map(|check| check.0),
-        status: step.state.status().to_string(),
+        status: step.state.status().into_str().to_owned(),
         matched: match step.state {
             StepState::Completed { matched } => Some(matched),
             _ => None,

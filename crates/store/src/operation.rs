@@ -6,8 +6,7 @@ use std::future::Future;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, ErrorCode, Lifecycle, Sealed,
-        Verdict as _,
+        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Lifecycle, Sealed, Verdict as _,
     },
     network::NetworkId,
     phone::Msisdn,
@@ -108,7 +107,7 @@ impl<'a> CheckRow<'a> {
     }
 
     pub(crate) fn error_code(&self) -> Option<&'static str> {
-        self.check.error_code().map(ErrorCode::as_str)
+        self.check.error_code().map(|code| code.into_str())
     }
 
     pub(crate) fn sim_swap(&self) -> Option<SimSwapVerdict> {

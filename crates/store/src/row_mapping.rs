@@ -174,8 +174,8 @@ pub(crate) fn action_columns(action: Action) -> (&'static str, Option<&'static s
         | Action::AccountIdentityUnlinked
         | Action::AccountSecondFactorEnabled
         | Action::AccountSecondFactorDisabled
-        | Action::AccountRecoveryCodeUsed => (Action::AccountPasswordSet.as_str(), Some(action.as_str())),
-        known => (known.as_str(), None),
+        | Action::AccountRecoveryCodeUsed => (Action::AccountPasswordSet.into_str(), Some(action.into_str())),
+        known => (known.into_str(), None),
     }
 }
 

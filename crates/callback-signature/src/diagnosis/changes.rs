@@ -4,37 +4,42 @@
 use percent_encoding::percent_decode_str;
 use ringtrue_domain::web_url::CallbackUrl;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use super::digest_header;
 use crate::CallbackRequest;
 
-ringtrue_domain::named_enum! {
-    /// Difference between the signed and the received host.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum HostChange {
-        PortDropped = "host_port_dropped",
-        PortAdded = "host_port_added",
-        PortReplaced = "host_port_replaced",
-        Case = "host_case",
-        Replaced = "host_replaced",
-    }
+/// Difference between the signed and the received host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(prefix = "host_", serialize_all = "snake_case", const_into_str)]
+pub enum HostChange {
+    PortDropped,
+    PortAdded,
+    PortReplaced,
+    Case,
+    Replaced,
 }
 
-ringtrue_domain::named_enum! {
-    /// Difference between the signed and the received path and query.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum TargetChange {
-        QueryDropped = "query_dropped",
-        QueryAdded = "query_added",
-        QueryChanged = "query_changed",
-        TrailingSlash = "path_slash",
-        PrefixRemoved = "path_prefix_removed",
-        PrefixAdded = "path_prefix_added",
-        Encoding = "path_encoding",
-        /// An absolute URL instead of path and query.
-        AbsoluteUrl = "path_whole_url",
-        Rewritten = "path_rewritten",
-    }
+/// Difference between the signed and the received path and query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum TargetChange {
+    QueryDropped,
+    QueryAdded,
+    QueryChanged,
+    #[strum(serialize = "path_slash")]
+    TrailingSlash,
+    #[strum(serialize = "path_prefix_removed")]
+    PrefixRemoved,
+    #[strum(serialize = "path_prefix_added")]
+    PrefixAdded,
+    #[strum(serialize = "path_encoding")]
+    Encoding,
+    /// An absolute URL instead of path and query.
+    #[strum(serialize = "path_whole_url")]
+    AbsoluteUrl,
+    #[strum(serialize = "path_rewritten")]
+    Rewritten,
 }
 
 impl HostChange {
@@ -108,21 +113,20 @@ impl TargetChange {
     }
 }
 
-ringtrue_domain::named_enum! {
-    /// Damage to the `Authorization` header by copying, escaping and forwarding.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum HeaderDamage {
-        /// `+` became a space, as in form decoding.
-        PlusBecameSpace = "plus_became_space",
-        /// `-` and `_` instead of `+` and `/`.
-        UrlSafeAlphabet = "url_safe_alphabet",
-        PercentEncoded = "percent_encoded",
-        PaddingLost = "padding_lost",
-        HtmlEscaped = "html_escaped",
-        /// Backslashes before quotation marks, as in JSON.
-        BackslashEscaped = "backslash_escaped",
-        SpacesAfterCommas = "spaces_after_commas",
-    }
+/// Damage to the `Authorization` header by copying, escaping and forwarding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum HeaderDamage {
+    /// `+` became a space, as in form decoding.
+    PlusBecameSpace,
+    /// `-` and `_` instead of `+` and `/`.
+    UrlSafeAlphabet,
+    PercentEncoded,
+    PaddingLost,
+    HtmlEscaped,
+    /// Backslashes before quotation marks, as in JSON.
+    BackslashEscaped,
+    SpacesAfterCommas,
 }
 
 impl HeaderDamage {
@@ -141,26 +145,30 @@ impl HeaderDamage {
     }
 }
 
-ringtrue_domain::named_enum! {
-    /// Difference between the sent and the received body.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum BodyChange {
-        /// The body was consumed before.
-        Empty = "body_empty",
-        /// Whitespace before or after it.
-        SurroundingWhitespace = "body_blanks_around",
-        /// A byte order mark before it.
-        ByteOrderMark = "body_byte_order_mark",
-        /// The same JSON with different whitespace.
-        Whitespace = "body_blanks",
-        /// The same JSON with different escapes or order.
-        Reserialized = "body_written_anew",
-        /// It still contains the sizes of the chunked encoding.
-        ChunkSizesKept = "body_chunks",
-        Truncated = "body_cut",
-        /// Different content.
-        Changed = "body_changed",
-    }
+/// Difference between the sent and the received body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(prefix = "body_", serialize_all = "snake_case", const_into_str)]
+pub enum BodyChange {
+    /// The body was consumed before.
+    Empty,
+    /// Whitespace before or after it.
+    #[strum(serialize = "blanks_around")]
+    SurroundingWhitespace,
+    /// A byte order mark before it.
+    ByteOrderMark,
+    /// The same JSON with different whitespace.
+    #[strum(serialize = "blanks")]
+    Whitespace,
+    /// The same JSON with different escapes or order.
+    #[strum(serialize = "written_anew")]
+    Reserialized,
+    /// It still contains the sizes of the chunked encoding.
+    #[strum(serialize = "chunks")]
+    ChunkSizesKept,
+    #[strum(serialize = "cut")]
+    Truncated,
+    /// Different content.
+    Changed,
 }
 
 impl BodyChange {

@@ -4,8 +4,8 @@ use jiff::SignedDuration;
 use ringtrue_callback_signature::{
     CallbackPublicKey, CallbackSigner,
     diagnosis::{
-        Diagnosis, DiagnosisContext, OwnedComponents, PastedRequest, PastedRequestError, SentCallback, diagnose_pasted,
-        host_and_target,
+        Diagnosis, DiagnosisContext, HostChange, OwnedComponents, PastedRequest, PastedRequestError, SentCallback,
+        TargetChange, diagnose_pasted, host_and_target,
     },
     digest_header, parse_date,
 };
@@ -230,4 +230,11 @@ fn pasted_requests_are_parsed() {
     ] {
         assert_eq!(read(text), Err(problem), "{text:?}");
     }
+}
+
+/// The cases above have all names but these.
+#[test]
+fn names_of_added_parts_are_stable() {
+    assert_eq!(HostChange::PortAdded.into_str(), "host_port_added");
+    assert_eq!(TargetChange::QueryAdded.into_str(), "query_added");
 }

@@ -29,7 +29,7 @@ impl NetworkId {
     }
 }
 
-crate::named_enum::display_as_str!(NetworkId);
+crate::display_as_str::display_as_str!(NetworkId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a network id is five or six digits: MCC and MNC")]

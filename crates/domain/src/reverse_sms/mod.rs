@@ -5,13 +5,14 @@ mod inbound;
 mod link;
 
 use jiff::Timestamp;
+use strum::VariantNames as _;
 
 pub use code::{SmsCode, find_code_candidates};
 pub use inbound::{InboundSms, SmsOrigin, SmsSender};
 pub use link::{Platform, sms_link};
 
 use crate::{
-    lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, ErrorCode, NumberHash, Verdict},
+    lifecycle::{AlreadyConcluded, Check, CheckOutcome, CheckStatus, Concluded, ErrorCode, NumberHash, Verdict},
     search::{Field, FieldKind},
 };
 
@@ -29,7 +30,7 @@ pub type ReverseSmsCheck = Check<SenderMatch>;
 
 /// Fields that lists of checks can be filtered by.
 pub static SEARCH_FIELDS: [Field; 7] = [
-    Field { name: "status", kind: FieldKind::Keyword(&crate::lifecycle::CheckStatus::NAMES) },
+    Field { name: "status", kind: FieldKind::Keyword(CheckStatus::VARIANTS) },
     Field { name: "verified", kind: FieldKind::Boolean },
     Field { name: "network_id", kind: FieldKind::Text },
     Field { name: "error_code", kind: FieldKind::Text },

@@ -101,7 +101,7 @@ impl SmsPrefix {
     }
 }
 
-crate::named_enum::display_as_str!(SmsPrefix);
+crate::display_as_str::display_as_str!(SmsPrefix);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPrefix {

@@ -79,7 +79,7 @@ impl ClientId {
     }
 }
 
-crate::named_enum::display_as_str!(ClientId);
+crate::display_as_str::display_as_str!(ClientId);
 
 impl std::borrow::Borrow<str> for ClientId {
     fn borrow(&self) -> &str {

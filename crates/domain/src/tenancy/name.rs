@@ -15,7 +15,7 @@ impl Name {
     }
 }
 
-crate::named_enum::display_as_str!(Name);
+crate::display_as_str::display_as_str!(Name);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {

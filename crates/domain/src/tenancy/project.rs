@@ -1,9 +1,10 @@
 //! Projects.
 
 use jiff::Timestamp;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::{Configuration, Name, WorkspaceId};
-use crate::{id::identifier, network::AllowedNetwork, product::Product};
+use crate::{id::identifier, network::AllowedNetwork, parse_error::default_error, product::Product};
 
 identifier!(
     /// Identifier of a project.
@@ -48,17 +49,17 @@ impl Revision {
     }
 }
 
-crate::named_enum! {
-    /// Live projects reach real operators, sandbox projects the simulated one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Mode {
-        Sandbox = "sandbox",
-        Live = "live",
-    }
-
-    #[error("unknown mode; use `sandbox` or `live`")]
-    pub struct InvalidMode;
+/// Live projects reach real operators, sandbox projects the simulated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMode, parse_err_fn = default_error)]
+pub enum Mode {
+    Sandbox,
+    Live,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown mode; use `sandbox` or `live`")]
+pub struct InvalidMode;
 
 impl Mode {
     /// Whether a project may change to `next`. Live is final: otherwise simulated verifications could pass for real
@@ -80,7 +81,7 @@ mod tests {
             (Mode::Live, Mode::Live, true),
             (Mode::Live, Mode::Sandbox, false),
         ] {
-            assert_eq!(now.may_become(next), is_allowed, "{now} to {next}");
+            assert_eq!(now.may_become(next), is_allowed, "{now:?} to {next:?}");
         }
     }
 }

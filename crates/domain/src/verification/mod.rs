@@ -6,12 +6,12 @@
 
 mod settings;
 
-use std::str::FromStr;
-
 use jiff::Timestamp;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use crate::{
     lifecycle::{AlreadyConcluded, Check, CheckId, CheckOutcome, CheckStatus, Concluded, ErrorCode, Verdict},
+    parse_error::default_error,
     product::Product,
     search::{Field, FieldKind},
     sim_swap::SimSwapPeriod,
@@ -22,23 +22,16 @@ pub use settings::{
     VerificationSettings, VerificationTtl,
 };
 
-/// A way to verify a number, each by a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A way to verify a number, each by a product. In the default order: the method that needs no action of the end-user
+/// first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMethod, parse_err_fn = default_error)]
 pub enum Method {
     SecureSna,
     ReverseSms,
 }
 
 impl Method {
-    /// In the default order: the method that needs no action of the end-user first.
-    pub const ALL: [Method; 2] = [Method::SecureSna, Method::ReverseSms];
-    /// Values of search filters.
-    pub const NAMES: [&'static str; 2] = ["secure_sna", "reverse_sms"];
-
-    pub fn as_str(self) -> &'static str {
-        self.product().as_str()
-    }
-
     /// The product of its checks.
     pub fn product(self) -> Product {
         match self {
@@ -49,23 +42,13 @@ impl Method {
 
     /// The method whose checks are of a product.
     pub fn of_product(product: Product) -> Option<Method> {
-        Method::ALL.into_iter().find(|method| method.product() == product)
+        Method::VARIANTS.iter().copied().find(|method| method.product() == product)
     }
 }
 
-crate::named_enum::display_as_str!(Method);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("unknown method; use `secure_sna` or `reverse_sms`")]
 pub struct InvalidMethod;
-
-impl FromStr for Method {
-    type Err = InvalidMethod;
-
-    fn from_str(text: &str) -> Result<Self, InvalidMethod> {
-        Method::ALL.into_iter().find(|method| method.as_str() == text).ok_or(InvalidMethod)
-    }
-}
 
 /// The methods of a verification, in order: those that the request wants, otherwise those of the project's
 /// configuration, otherwise all. Repeated and ineligible methods are left out.
@@ -75,7 +58,7 @@ pub fn select_methods(
     is_eligible: impl Fn(Method) -> bool,
 ) -> Vec<Method> {
     let mut selected = Vec::new();
-    for &method in wanted.or(configured).unwrap_or(&Method::ALL) {
+    for &method in wanted.or(configured).unwrap_or(Method::VARIANTS) {
         if !selected.contains(&method) && is_eligible(method) {
             selected.push(method);
         }
@@ -122,9 +105,9 @@ impl Check<VerificationVerdict> {
 
 /// Fields that lists of verifications can be filtered by.
 pub static SEARCH_FIELDS: [Field; 8] = [
-    Field { name: "status", kind: FieldKind::Keyword(&CheckStatus::NAMES) },
+    Field { name: "status", kind: FieldKind::Keyword(<CheckStatus as strum::VariantNames>::VARIANTS) },
     Field { name: "verified", kind: FieldKind::Boolean },
-    Field { name: "method", kind: FieldKind::Keyword(&Method::NAMES) },
+    Field { name: "method", kind: FieldKind::Keyword(<Method as strum::VariantNames>::VARIANTS) },
     Field { name: "network_id", kind: FieldKind::Text },
     Field { name: "error_code", kind: FieldKind::Text },
     Field { name: "reference_id", kind: FieldKind::Text },

@@ -69,7 +69,7 @@ impl BrandName {
     }
 }
 
-crate::named_enum::display_as_str!(BrandName);
+crate::display_as_str::display_as_str!(BrandName);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBrandName {

@@ -20,6 +20,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::ProjectId,
 };
+use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::ports::{ActivityDelta, AttemptOutcome, MarkedPending};
@@ -219,7 +220,7 @@ const OUTCOMES: [&str; 4] = ["match", "no_match", "expired", "error"];
 
 /// Checks created and concluded on this node since its start, by product, for metrics.
 #[derive(Debug, Default)]
-struct CheckTotals([ProductCounters; Product::ALL.len()]);
+struct CheckTotals([ProductCounters; Product::VARIANTS.len()]);
 
 #[derive(Debug, Default)]
 struct ProductCounters {
@@ -267,18 +268,18 @@ impl CheckTotals {
 
     fn snapshot(&self) -> Vec<ProductTotals> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let total = |(product, counters): (Product, &ProductCounters)| ProductTotals {
+        let total = |(&product, counters): (&Product, &ProductCounters)| ProductTotals {
             product,
             created: count(&counters.created),
             concluded: std::array::from_fn(|outcome| (OUTCOMES[outcome], count(&counters.concluded[outcome]))),
             duration_buckets: std::array::from_fn(|bucket| count(&counters.duration_buckets[bucket])),
             duration_millis: count(&counters.duration_millis),
         };
-        Product::ALL.into_iter().zip(&self.0).map(total).collect()
+        Product::VARIANTS.iter().zip(&self.0).map(total).collect()
     }
 
     fn product_counters(&self, product: Product) -> Option<&ProductCounters> {
-        Product::ALL.into_iter().zip(&self.0).find_map(|(other, counters)| (other == product).then_some(counters))
+        Product::VARIANTS.iter().zip(&self.0).find_map(|(&other, counters)| (other == product).then_some(counters))
     }
 }
 

@@ -5,13 +5,13 @@
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
-    lifecycle::{AnyVerdict, Check, CheckStatus, Concluded, ErrorCode, Reference},
+    lifecycle::{AnyVerdict, Check, CheckStatus, Concluded, Reference},
     network::NetworkId,
     phone::Msisdn,
     product::Product,
     reverse_sms::SenderMatch,
     silent::OperatorVerdict,
-    verification::{Progress, Step, StepState, VerificationVerdict},
+    verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
     let network_id = check.network.as_ref().map(NetworkId::as_str);
     let body = CallbackBody {
         check_id: check.id.to_string(),
-        status: check.status().as_str(),
+        status: check.status().into_str(),
         verdict: match check.verdict() {
             // SIM Swap has no callbacks: it is synchronous. `render_verification` renders verifications.
             None | Some(AnyVerdict::Sim(_) | AnyVerdict::Verification(_)) => VerdictFields::default(),
@@ -114,9 +114,9 @@ pub struct StepBody {
 impl From<&Step> for StepBody {
     fn from(step: &Step) -> Self {
         StepBody {
-            method: step.product.as_str(),
+            method: step.product.into_str(),
             check_id: step.check.map(|check| check.to_string()),
-            status: step.state.status().as_str(),
+            status: step.state.status().into_str(),
             // The result of SIM Swap is `no_sim_change` of the verification.
             matched: match step.state {
                 StepState::Completed { matched } if step.product != Product::SimSwap => Some(matched),
@@ -124,7 +124,7 @@ impl From<&Step> for StepBody {
             },
             error_code: match step.state {
                 StepState::Expired => Some(CHECK_EXPIRED),
-                state => state.error_code().map(ErrorCode::as_str),
+                state => state.error_code().map(|code| code.into_str()),
             },
         }
     }
@@ -137,11 +137,11 @@ pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, pr
     let verdict = check.verdict();
     let body = VerificationCallbackBody {
         verification_id: check.id.to_string(),
-        status: check.status().as_str(),
+        status: check.status().into_str(),
         matched: verdict.map(|verdict| verdict.matched),
-        method: verdict.map(|verdict| verdict.method.as_str()),
+        method: verdict.map(|verdict| verdict.method.into_str()),
         no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
-        methods: progress.methods.iter().map(|method| method.as_str()).collect(),
+        methods: progress.methods.iter().map(Method::into_str).collect(),
         steps: progress.steps.iter().map(StepBody::from).collect(),
         created_at: format_time(check.created_at),
         updated_at: check.updated_at().map(format_time),
@@ -154,7 +154,7 @@ pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, pr
 fn error_code<V: Clone>(check: &Check<V>) -> Option<&'static str> {
     match check.status() {
         CheckStatus::Expired => Some(CHECK_EXPIRED),
-        _ => check.error_code().map(ErrorCode::as_str),
+        _ => check.error_code().map(|code| code.into_str()),
     }
 }
 
@@ -165,11 +165,12 @@ fn format_time(instant: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{
-        lifecycle::{CheckId, CheckOutcome, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
+        lifecycle::{
+            CheckId, CheckOutcome, ClaimedNumber, DiscoveredNumber, ErrorCode, Lifecycle, NumberHash, OpenState,
+        },
         reverse_sms::{HashedSender, ReverseSmsCheck},
         silent::SilentCheck,
         tenancy::{Mode, ProjectId},
-        verification::Method,
     };
     use uuid::Uuid;
 

@@ -10,6 +10,7 @@ use ringtrue_domain::{
     key_schedule::{KeySchedule, KeyState},
     tenancy::{Credential, Mode, SecretDigest},
 };
+use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use super::{MasterKey, master_key::SealingKey};
@@ -143,7 +144,7 @@ impl KeyRing {
     pub(crate) fn credential_digest(&self, credential: &Credential, secret_hash: &[u8; 32]) -> Option<SecretDigest> {
         let Credential { client_id, owner, scopes, created_at, expires_at, .. } = credential;
         let (workspace, project) = (owner.workspace(), owner.project());
-        let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+        let scopes: Vec<_> = scopes.iter().map(|scope| scope.into_str()).collect();
         let millis = |at: Timestamp| at.as_millisecond().to_be_bytes();
         let parts: [&[u8]; 8] = [
             b"credential",
@@ -160,7 +161,7 @@ impl KeyRing {
 
     /// Whether every purpose has an active key.
     pub fn has_all_active_keys(&self, now: Timestamp) -> bool {
-        KeyPurpose::ALL.into_iter().all(|purpose| {
+        KeyPurpose::VARIANTS.iter().all(|&purpose| {
             self.keys_in_state(now, |state| state == KeyState::Active)
                 .any(|(_, material)| material.purpose() == purpose)
         })

@@ -7,6 +7,7 @@ use ringtrue_domain::{
     id::uuid_v7,
     key_schedule::{KeySchedule, KeyState, RotationPolicy, rotate_immediately},
 };
+use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use super::{
@@ -46,7 +47,7 @@ pub async fn create_missing_keys(
     entropy: &dyn Entropy,
 ) -> Result<(), StoreError> {
     let existing = store.list_keys().await?;
-    for purpose in KeyPurpose::ALL {
+    for &purpose in KeyPurpose::VARIANTS {
         if existing.iter().any(|key| key.purpose == purpose) {
             continue;
         }

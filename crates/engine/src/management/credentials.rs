@@ -8,6 +8,7 @@ use ringtrue_domain::{
     product::{Product, Scope},
     tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, Name, SecretDigest, WorkspaceId},
 };
+use strum::VariantArray as _;
 
 use super::{MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError, Precondition};
 use crate::{
@@ -248,6 +249,6 @@ impl Management {
 pub(super) fn all_scopes(owner: CredentialOwner) -> Vec<Scope> {
     match owner {
         CredentialOwner::Workspace(_) => vec![Scope::Management],
-        CredentialOwner::Project(..) => Product::ALL.into_iter().map(Scope::Product).collect(),
+        CredentialOwner::Project(..) => Product::VARIANTS.iter().copied().map(Scope::Product).collect(),
     }
 }

@@ -288,6 +288,7 @@ mod tests {
         id::uuid_v7,
         tenancy::{ProjectId, Revision, WorkspaceId},
     };
+    use strum::VariantArray as _;
 
     use super::*;
 
@@ -310,7 +311,7 @@ mod tests {
                 },
                 ..Configuration::default()
             },
-            products: Product::ALL.to_vec(),
+            products: Product::VARIANTS.to_vec(),
             allowed_networks: vec![],
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,

@@ -17,6 +17,7 @@ use ringtrue_domain::{
     silent::SilentCheck,
     tenancy::{Mode, Project},
 };
+use strum::VariantArray as _;
 
 pub(crate) use live::LiveAccess;
 
@@ -153,6 +154,6 @@ impl Operators {
 
     /// Searches the connectors of both modes.
     pub(crate) fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
-        Mode::ALL.into_iter().find_map(|mode| self.for_mode(mode).silent_connector(name))
+        Mode::VARIANTS.iter().find_map(|&mode| self.for_mode(mode).silent_connector(name))
     }
 }

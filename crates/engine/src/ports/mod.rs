@@ -16,3 +16,35 @@ pub use operators::{
 };
 pub use store::*;
 pub use transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They are stored, and values of metrics and of the command line.
+    #[test]
+    fn names_are_stable() {
+        for (purpose, name) in [
+            (KeyPurpose::Token, "token"),
+            (KeyPurpose::Callback, "callback"),
+            (KeyPurpose::SandboxCallback, "sandbox_callback"),
+            (KeyPurpose::Seal, "seal"),
+            (KeyPurpose::Hash, "hash"),
+        ] {
+            assert_eq!((purpose.into_str(), name.parse().ok()), (name, Some(purpose)));
+        }
+        for (purpose, name) in [(LinkPurpose::SetPassword, "set_password"), (LinkPurpose::SignIn, "sign_in")] {
+            assert_eq!((purpose.into_str(), name.parse().ok()), (name, Some(purpose)));
+        }
+        assert!(["", "Token", "TOKEN", "token "].iter().all(|unknown| unknown.parse::<KeyPurpose>().is_err()));
+        for (outcome, name) in [
+            (SmsOutcome::Concluded, "concluded"),
+            (SmsOutcome::TooLate, "too_late"),
+            (SmsOutcome::Pending, "pending"),
+            (SmsOutcome::Unmatched, "unmatched"),
+            (SmsOutcome::Unusable, "unusable"),
+        ] {
+            assert_eq!(outcome.into_str(), name);
+        }
+    }
+}

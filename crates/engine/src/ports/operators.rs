@@ -23,27 +23,27 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::{Mode, ProjectId},
 };
+use strum::IntoStaticStr;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{SmsKey, StoreError};
 
-ringtrue_domain::named_enum! {
-    /// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again. Metrics are
-    /// labelled with the names.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum SmsOutcome {
-        /// The SMS concluded a check.
-        Concluded = "concluded",
-        /// The check was already concluded or past its deadline.
-        TooLate = "too_late",
-        /// A check became `PENDING`: the sender matches, the code is missing or invalid.
-        Pending = "pending",
-        /// No open check expects the SMS.
-        Unmatched = "unmatched",
-        /// No valid code, and a sender that is not attributable to a subscriber.
-        Unusable = "unusable",
-    }
+/// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again. Metrics are
+/// labelled with the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum SmsOutcome {
+    /// The SMS concluded a check.
+    Concluded,
+    /// The check was already concluded or past its deadline.
+    TooLate,
+    /// A check became `PENDING`: the sender matches, the code is missing or invalid.
+    Pending,
+    /// No open check expects the SMS.
+    Unmatched,
+    /// No valid code, and a sender that is not attributable to a subscriber.
+    Unusable,
 }
 
 /// The first part of a concatenated SMS whose other parts are missing.

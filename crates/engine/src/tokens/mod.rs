@@ -220,7 +220,7 @@ impl Tokens {
         let payload = self.verify_signature(token, now)?;
         let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
         // A deployment set up from a copy of another region's database has the same keys.
-        if claims.region != self.context.settings.region.as_str() {
+        if claims.region != self.context.settings.region.into_str() {
             return Err(self.unverifiable_token_error(&payload));
         }
         let client_id = claims.client_id.parse().map_err(|_| AccessTokenError::Invalid)?;
@@ -378,7 +378,7 @@ fn build_claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, e
         r#","jti":""#,
         id.hyphenated().encode_lower(&mut id_text),
         r#"","scope":""#,
-        scope.as_str(),
+        scope.into_str(),
         r#""}"#,
     ] {
         claims.push_str(part);

@@ -6,7 +6,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{CheckId, CheckOutcome, ErrorCode, Lifecycle, Reference},
+    lifecycle::{CheckId, CheckOutcome, Lifecycle, Reference},
     phone::{Msisdn, NumberTail},
     product::Product,
     tenancy::{Mode, Name, ProjectId},
@@ -158,7 +158,7 @@ impl Verifications {
             }
             CheckOutcome::Expired => PageState::Expired { return_to: self.return_to(record, ("error", EXPIRED)) },
             CheckOutcome::Error(code) => {
-                PageState::Failed { return_to: self.return_to(record, ("error", ErrorCode::as_str(*code))) }
+                PageState::Failed { return_to: self.return_to(record, ("error", code.into_str())) }
             }
         })
     }

@@ -9,6 +9,7 @@ use ringtrue_engine::{
     ports::SilentResult,
     silent::{CreateSilent, RedeemError, RedirectFailure, RedirectOutcome},
 };
+use strum::VariantArray as _;
 
 use crate::{
     operators::number,
@@ -83,7 +84,7 @@ async fn network_without_connector_is_unsupported() {
 #[tokio::test]
 async fn operator_error_concludes_the_check() {
     let world = World::new().await;
-    for mode in Mode::ALL {
+    for &mode in Mode::VARIANTS {
         let operator = world.operator(mode);
         for product in PRODUCTS {
             for code in [

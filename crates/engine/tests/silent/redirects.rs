@@ -10,6 +10,7 @@ use ringtrue_engine::{
     ports::{Clock, SilentResult},
     silent::{CreateSilent, DeviceRequest, RedirectError, RedirectFailure},
 };
+use strum::VariantArray as _;
 
 use crate::{
     operators::{RecordedOperation, number},
@@ -73,7 +74,7 @@ async fn created_url_has_product_check_and_token() {
 #[tokio::test]
 async fn operator_gets_the_operation_of_the_product() {
     let world = World::new().await;
-    for mode in Mode::ALL {
+    for &mode in Mode::VARIANTS {
         for product in PRODUCTS {
             world.operator(mode).set_result(Ok(if product == Product::SecureSna {
                 SilentResult::Match(true)

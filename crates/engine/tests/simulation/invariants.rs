@@ -111,7 +111,7 @@ fn expected_body(model: &ModelCheck, end: ModelConclusion) -> Value {
     let time = |at| DateTimePrinter::new().precision(Some(3)).timestamp_to_string(&at);
     let mut body = json!({
         "check_id": model.id.to_string(),
-        "status": outcome.status().as_str(),
+        "status": outcome.status().into_str(),
         "created_at": time(model.created_at),
         "updated_at": time(at),
     });
@@ -125,7 +125,7 @@ fn expected_body(model: &ModelCheck, end: ModelConclusion) -> Value {
         CheckOutcome::Completed(ModelVerdict::OwnNumber) => body["phone_number"] = json!(model.number.as_str()),
         CheckOutcome::Completed(ModelVerdict::AnotherNumber) => panic!("the model never predicts another number"),
         CheckOutcome::Expired => body["error_code"] = json!("check_expired"),
-        CheckOutcome::Error(code) => body["error_code"] = json!(code.as_str()),
+        CheckOutcome::Error(code) => body["error_code"] = json!(code.into_str()),
     }
     body
 }

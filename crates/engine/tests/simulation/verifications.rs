@@ -19,6 +19,7 @@ use ringtrue_engine::{
     silent::{DeviceRequest, DeviceReturn, NextStep},
     verifications::{CreateVerification, StepInstructions},
 };
+use strum::VariantArray as _;
 
 use crate::{
     operator::{LOCATION, NAME},
@@ -84,7 +85,7 @@ impl VerificationScenario {
         let (operator, limits) = (Arc::default(), callback::CourierLimits::default());
         let machine = Machine::new(template, Environment { clock, entropy, receivers, operator, limits });
         let mut project = template.project.clone();
-        project.products = Product::ALL.to_vec();
+        project.products = Product::VARIANTS.to_vec();
         let mut scenario = VerificationScenario {
             seed,
             rng,
@@ -173,7 +174,7 @@ impl VerificationScenario {
         let host = self.rng.percent_chance(80).then(|| self.rng.below(HOSTS));
         let methods = match self.rng.below(4) {
             0 => Some(vec![Method::ReverseSms, Method::SecureSna]),
-            1 => Some(vec![self.rng.pick(&Method::ALL)]),
+            1 => Some(vec![self.rng.pick(Method::VARIANTS)]),
             _ => None,
         };
         self.log.push(format!("{} create for {}, {methods:?}", self.now(), number.as_str()));

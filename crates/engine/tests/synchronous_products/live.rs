@@ -16,6 +16,7 @@ use ringtrue_engine::{
     ports::{LookupError, LookupResult},
     sim_swap::CreateSimSwap,
 };
+use strum::VariantArray as _;
 
 use crate::{
     sim_swap::{create, sim_swap_request},
@@ -42,7 +43,7 @@ async fn gates_are_checked_in_order() {
         let refused = create(&world, &world.live, number).await.expect_err("rejected");
         assert_eq!(format!("{refused:?}"), expected, "{number}");
     }
-    let strict = world.project("Strict", Mode::Live, &Product::ALL).await;
+    let strict = world.project("Strict", Mode::Live, Product::VARIANTS).await;
     let strict = world.allow(&strict, &["23410"], &[Product::ReverseSms, Product::SecureSna]).await;
     let refused = create(&world, &strict, EVERYTHING).await.unwrap_err();
     assert_eq!(format!("{refused:?}"), "NetworkNotAllowed");

@@ -130,7 +130,7 @@ async fn conclusions_are_counted_as_usage() {
     let rows = world.engine.store().usage(world.manager.workspace, filter).await.unwrap();
     assert!(rows.iter().all(|row| row.product == Product::SimSwap));
     let mut counts: Vec<_> = rows.iter().map(|row| (row.status, row.matched, row.count)).collect();
-    counts.sort_by_key(|(status, matched, _)| (status.as_str(), *matched));
+    counts.sort_by_key(|(status, matched, _)| (status.into_str(), *matched));
     assert_eq!(
         counts,
         [

@@ -26,6 +26,7 @@ use ringtrue_engine::{
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
 use ringtrue_test_support::engine::engine_settings;
+use strum::VariantArray as _;
 use tempfile::TempDir;
 
 use crate::sources::{Addresses, Behavior, ScriptedOperator, ScriptedSource, UnusedConnector};
@@ -102,8 +103,8 @@ impl World {
         let client_id = created.credential.credential.client_id;
         let manager =
             ManagementActor { workspace: created.workspace.id, actor: Actor::Credential(client_id), request_id: None };
-        let live = project(&engine, &manager, "Shop", Mode::Live, &Product::ALL).await;
-        let sandbox = project(&engine, &manager, "Trial", Mode::Sandbox, &Product::ALL).await;
+        let live = project(&engine, &manager, "Shop", Mode::Live, Product::VARIANTS).await;
+        let sandbox = project(&engine, &manager, "Trial", Mode::Sandbox, Product::VARIANTS).await;
         let live = allow(&engine, &manager, &live, &["23410", "23420", "23430"], &ALL).await;
         World { engine, clock, operator, simulated, source, manager, live, sandbox, sandbox_access, _folder: folder }
     }

@@ -281,7 +281,7 @@ mod tests {
             SmsOutcome::Unmatched,
             SmsOutcome::Unusable,
         ] {
-            assert_eq!(SmppOutcome::from(outcome).as_str(), outcome.as_str());
+            assert_eq!(SmppOutcome::from(outcome).as_str(), outcome.into_str());
         }
     }
 }

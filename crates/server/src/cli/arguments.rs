@@ -17,6 +17,7 @@ use ringtrue_domain::{
     tenancy::{Name, ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::KeyPurpose;
+use strum::VariantNames as _;
 
 use super::error::EXIT_CODES;
 
@@ -331,11 +332,12 @@ pub(super) enum KeysAction {
 }
 
 fn key_purpose_parser() -> impl TypedValueParser<Value = KeyPurpose> {
-    PossibleValuesParser::new(KeyPurpose::ROTATING.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
+    PossibleValuesParser::new(KeyPurpose::ROTATING.iter().map(KeyPurpose::into_str))
+        .try_map(|text| text.parse::<KeyPurpose>())
 }
 
 fn role_parser() -> impl TypedValueParser<Value = Role> {
-    PossibleValuesParser::new(Role::ALL.map(Role::as_str)).try_map(|text| text.parse::<Role>())
+    PossibleValuesParser::new(Role::VARIANTS).try_map(|text| text.parse::<Role>())
 }
 
 fn shell_parser() -> impl TypedValueParser<Value = Shell> {

@@ -180,8 +180,8 @@ fn key_record(key: &KeySummary) -> Record {
     let instant_or_null = |at: Option<Timestamp>| at.map_or(Value::Null, instant);
     let values = [
         json!(key.id.0.to_string()),
-        json!(key.purpose.as_str()),
-        json!(key.state.as_str()),
+        json!(key.purpose.into_str()),
+        json!(key.state.into_str()),
         instant(key.schedule.published_at),
         instant(key.schedule.active_from),
         instant_or_null(key.schedule.retires_at),

@@ -68,14 +68,14 @@ fn print_explanation(
     explanation: EligibilityExplanation,
 ) -> Result<(), CliError> {
     let EligibilityExplanation { source_results, network, note, gates } = explanation;
-    let methods: Vec<_> = verification_methods(project, &gates).into_iter().map(Method::as_str).collect();
+    let methods: Vec<_> = verification_methods(project, &gates).iter().map(Method::into_str).collect();
     let sources: Vec<Record> = source_results.iter().map(source_record).collect();
     let products: Vec<Record> =
         gates.into_iter().map(|(product, gate)| product_record(product, gate, project)).collect();
     let mut record = vec![
         ("user", json!(user.masked())),
         ("project_id", json!(project.map(|project| project.id.to_string()))),
-        ("mode", json!(project.map(|project| project.mode.as_str()))),
+        ("mode", json!(project.map(|project| project.mode.into_str()))),
         ("network_id", json!(network.as_ref().ok().map(|network| network.id.to_string()))),
         ("network", json!(render_network(&network))),
         ("note", json!(note)),
@@ -112,6 +112,6 @@ fn source_record(result: &SourceResult) -> Record {
 fn product_record(product: Product, gate: Result<(), EligibilityGate>, project: Option<&Project>) -> Record {
     let why = gate.err().map(|gate| EligibilityExplanation::describe_gate(gate, product, project));
     let values =
-        [json!(product.as_str()), json!(gate.is_ok()), json!(gate.err().map(EligibilityGate::as_str)), json!(why)];
+        [json!(product.into_str()), json!(gate.is_ok()), json!(gate.err().map(|gate| gate.into_str())), json!(why)];
     PRODUCT_COLUMNS.into_iter().zip(values).collect()
 }

@@ -38,7 +38,7 @@ async fn create(context: &CommandContext, name: Name) -> Result<(), CliError> {
     context.printer.print_record(vec![
         ("workspace_id", json!(workspace.id.to_string())),
         ("name", json!(workspace.name.as_str())),
-        ("data_residency", json!(workspace.data_residency.as_str())),
+        ("data_residency", json!(workspace.data_residency.into_str())),
         ("created_at", json!(timestamp::format(workspace.created_at))),
         ("client_id", json!(credential.credential.client_id.as_str())),
         ("client_secret", json!(credential.secret.reveal())),
@@ -92,7 +92,7 @@ fn workspace_record(workspace: &Workspace) -> Record {
     let values = [
         json!(workspace.id.to_string()),
         json!(workspace.name.as_str()),
-        json!(workspace.data_residency.as_str()),
+        json!(workspace.data_residency.into_str()),
         json!(timestamp::format(workspace.created_at)),
         limits_json(&workspace.rate_limits),
     ];

@@ -13,6 +13,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::AuditFilter;
+use strum::VariantArray as _;
 
 use super::{
     error::ConsoleError,
@@ -117,7 +118,7 @@ impl AuditQuery {
     async fn parse(app: &App, query: Option<&str>) -> Result<Self, ConsoleError> {
         let query = Query::parse(query, &["action", "who", "page"])?;
         let name = query.get("action").unwrap_or_default();
-        let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
+        let action = name.parse::<Action>().ok();
         if action.is_none() && !name.is_empty() {
             return Err(Problem::bad_request("`action` must be a known audit action").into());
         }
@@ -145,9 +146,9 @@ async fn render_log(
     found: &Page<AuditEvent>,
 ) -> Result<Response, ConsoleError> {
     let emails = app.engine.management.emails_in_events(&found.items).await?;
-    let action = query.action.map(Action::as_str);
+    let action = query.action.map(|action| action.into_str());
     let actor = Some(query.actor.as_str()).filter(|actor| !actor.is_empty());
-    let options = Action::ALL.into_iter().map(|action| (action.as_str(), action.as_str()));
+    let options = Action::VARIANTS.iter().map(|action| (action.into_str(), action.into_str()));
     Ok(page::render_ok(&AuditPage {
         is_deployment_log: path == DEPLOYMENT_LOG_PATH,
         actions: page::select_options(options, action),
@@ -178,7 +179,7 @@ fn event_row(app: &App, event: &AuditEvent, emails: &HashMap<AccountId, Email>) 
     EventRow {
         at: UtcTime(event.at),
         actor,
-        action: event.action.as_str(),
+        action: event.action.into_str(),
         target_type,
         is_id: account.is_none() && !event.target.contains(['@', ' ']),
         target: account.unwrap_or_else(|| event.target.clone()),

@@ -149,7 +149,7 @@ impl Badge {
         let (kind, text) = match status {
             CheckStatus::Accepted | CheckStatus::Pending => (BadgeKind::Open, "open"),
             CheckStatus::Expired => (BadgeKind::Expired, "expired"),
-            CheckStatus::Error => (BadgeKind::Failed, check.error_code().map_or("failed", |code| code.as_str())),
+            CheckStatus::Error => (BadgeKind::Failed, check.error_code().map_or("failed", |code| code.into_str())),
             CheckStatus::Completed => match check.verdict() {
                 Some(AnyVerdict::Sim(swap)) if swap.no_sim_change => (BadgeKind::Match, "no SIM change"),
                 Some(AnyVerdict::Sim(_)) => (BadgeKind::NoMatch, "SIM changed"),
@@ -161,7 +161,7 @@ impl Badge {
                 None => (BadgeKind::Neutral, "completed"),
             },
         };
-        Badge { title: status.as_str(), ..Badge::new(kind, text) }
+        Badge { title: status.into_str(), ..Badge::new(kind, text) }
     }
 }
 

@@ -184,8 +184,8 @@ async fn show(
         state,
         is_resendable: failure_state == FailureState::GivenUp,
         products: page::select_options(
-            PRODUCTS.into_iter().map(|product| (product.as_str(), product.title())),
-            filter.product.map(Product::as_str),
+            PRODUCTS.into_iter().map(|product| (product.into_str(), product.title())),
+            filter.product.map(|product| product.into_str()),
         ),
         receivers: options(all.iter().map(|failure| failure.receiver.as_str()), &fields.receiver, str::to_owned),
         reasons: options(all.iter().map(|failure| failure.reason.as_str()), &fields.reason, reason_label),
@@ -419,7 +419,7 @@ pub fn reason_label(reason: &str) -> String {
 fn test_options(project: &Project) -> Vec<TestOption> {
     let option = |product: Product| {
         let receiver = project.configuration.callback_url(product)?.authority().to_owned();
-        Some(TestOption { product: product.as_str(), title: product.title(), receiver })
+        Some(TestOption { product: product.into_str(), title: product.title(), receiver })
     };
     PRODUCTS.into_iter().filter_map(option).collect()
 }

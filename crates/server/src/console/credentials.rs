@@ -17,6 +17,7 @@ use ringtrue_domain::{
     tenancy::{Credential, CredentialOwner, Name},
 };
 use ringtrue_engine::management::{IssuedCredential, ManagementActor, ManagementError, NewCredential};
+use strum::VariantArray as _;
 
 use super::{
     error::{ConsoleError, to_sentence},
@@ -191,7 +192,7 @@ impl CredentialsView {
         let flash = Flash::NewCredential {
             client_id: issued.credential.client_id.to_string(),
             secret: issued.secret.reveal().to_owned(),
-            scope: issued.credential.scopes.first().map_or("", |scope| scope.as_str()).to_owned(),
+            scope: issued.credential.scopes.first().map_or("", |scope| scope.into_str()).to_owned(),
         };
         flash.redirect(app, &self.session, &self.path)
     }
@@ -207,7 +208,7 @@ impl CredentialsView {
         let found = app.engine.management.list_credentials(&self.actor, self.owner, request).await?;
         let emails = app.engine.management.emails_of_creators(&found.items).await?;
         let now = app.engine.clock().now();
-        let all_products = Product::ALL.map(|product| (product.as_str(), product.title()));
+        let all_products = Product::VARIANTS.iter().map(|product| (product.into_str(), product.title()));
         let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
         let page = CredentialsPage {
             base_url: app.engine.base_url().to_owned(),
@@ -216,7 +217,7 @@ impl CredentialsView {
             may_change: self.may_change,
             revealed: new,
             credentials: found.items.iter().map(|credential| credential_row(credential, &emails, now)).collect(),
-            scopes: if self.is_workspace_owned() { vec![] } else { all_products.to_vec() },
+            scopes: if self.is_workspace_owned() { vec![] } else { all_products.collect() },
             expiry_options: &EXPIRY_OPTIONS,
             label,
             path: self.path,
@@ -256,7 +257,7 @@ fn credential_row(credential: &Credential, emails: &HashMap<AccountId, Email>, n
         Scope::Product(product) => product.title(),
         Scope::Management => "Management API",
     });
-    let has_all = Product::ALL.iter().all(|product| credential.scopes.contains(&Scope::Product(*product)));
+    let has_all = Product::VARIANTS.iter().all(|product| credential.scopes.contains(&Scope::Product(*product)));
     let creator = credential.created_by.as_ref().map(|creator| match creator {
         Actor::Account(account) => emails.get(account).map_or_else(|| account.to_string(), ToString::to_string),
         Actor::Credential(client) => client.to_string(),
@@ -363,7 +364,8 @@ pub fn show_new_credential(app: &App, access: ProjectAccess, new: &IssuedCredent
 
 /// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.
 fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, String> {
-    let checked = Product::ALL.into_iter().filter(|product| fields.contains(product.as_str())).map(Scope::Product);
+    let checked =
+        Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).map(Scope::Product);
     let scopes = match fields.get("for") {
         Some("some") if !view.is_workspace_owned() => Some(checked.collect::<Vec<_>>()),
         _ => None,

@@ -234,7 +234,7 @@ async fn show_keys(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     let query = Query::parse(query.as_deref(), &["rotated"])?;
-    let rotated = query.get("rotated").and_then(parse_purpose);
+    let rotated = query.get("rotated").and_then(|name| name.parse().ok());
     render_keys(&app, &session, StatusCode::OK, rotated, None).await
 }
 
@@ -242,9 +242,10 @@ async fn show_keys(
 async fn rotate_key(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
     let SessionForm { session, fields } = form;
     let administrator = session.require_admin()?;
-    let purpose = fields.get("purpose").and_then(parse_purpose).ok_or_else(ConsoleError::not_found)?;
+    let purpose: Option<KeyPurpose> = fields.get("purpose").and_then(|name| name.parse().ok());
+    let purpose = purpose.ok_or_else(ConsoleError::not_found)?;
     let emergency = fields.contains("emergency");
-    let confirmation = if emergency { purpose.as_str() } else { "yes" };
+    let confirmation = if emergency { purpose.into_str() } else { "yes" };
     if fields.get("confirm") != Some(confirmation) {
         let error = if emergency {
             format!("Type `{purpose}` to confirm. Nothing was changed.")
@@ -269,10 +270,6 @@ async fn rotate_key(State(app): State<App>, form: SessionForm) -> Result<Respons
     }
 }
 
-fn parse_purpose(name: &str) -> Option<KeyPurpose> {
-    KeyPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == name)
-}
-
 async fn render_keys(
     app: &App,
     session: &ConsoleSession,
@@ -287,7 +284,7 @@ async fn render_keys(
         layout: session.layout("Keys").in_deployment(MenuSection::Keys),
         jwks_url: format!("{}/.well-known/jwks.json", app.engine.base_url()),
         groups: groups.map(|purpose| key_group(purpose, &keys)).into(),
-        rotated: rotated.map(KeyPurpose::as_str),
+        rotated: rotated.map(|purpose| purpose.into_str()),
         error,
     };
     Ok(page::render(status, &page))
@@ -323,13 +320,13 @@ fn key_group(purpose: KeyPurpose, keys: &[KeyWithKid]) -> KeyGroup {
         KeyPurpose::Hash => None,
     };
     let of_purpose = keys.iter().rev().filter(|key| key.summary.purpose == purpose);
-    KeyGroup { purpose: purpose.as_str(), title, description, rotation, keys: of_purpose.map(key_row).collect() }
+    KeyGroup { purpose: purpose.into_str(), title, description, rotation, keys: of_purpose.map(key_row).collect() }
 }
 
 fn key_row(KeyWithKid { summary, kid }: &KeyWithKid) -> KeyRow {
     KeyRow {
         name: kid.clone().unwrap_or_else(|| summary.id.0.to_string()),
-        state: summary.state.as_str(),
+        state: summary.state.into_str(),
         css_class: match summary.state {
             KeyState::Active => "s2",
             KeyState::Next => "s3",

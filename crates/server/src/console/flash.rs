@@ -66,7 +66,7 @@ impl Flash {
                 form.append_pair("codes", &codes.join(" ")).append_pair("next", next);
             }
             Flash::TestCallback { product, outcome, millis } => {
-                form.append_pair("product", product.as_str())
+                form.append_pair("product", product.into_str())
                     .append_pair("outcome", outcome)
                     .append_pair("millis", &millis.to_string());
             }

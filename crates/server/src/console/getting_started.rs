@@ -153,7 +153,7 @@ fn setup_commands(base_url: &str, demo: Option<&Development>) -> String {
 fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 6] {
     let callback = if has_local_callbacks { format!(r#", "callback_url": "{CALLBACK_URL}""#) } else { String::new() };
     let example = |product: Product, text, commands: &[String]| {
-        (product, Example { id: product.as_str(), title: product.title(), text, commands: commands.join("\n") })
+        (product, Example { id: product.into_str(), title: product.title(), text, commands: commands.join("\n") })
     };
     let sms_checks = "/v1/number-verification/reverse-sms-checks";
     [

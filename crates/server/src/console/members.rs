@@ -11,6 +11,7 @@ use ringtrue_domain::{
     page::PageRequest,
 };
 use ringtrue_engine::accounts::{AccessLink, MemberError};
+use strum::VariantNames as _;
 
 use super::{
     error::ConsoleError,
@@ -39,7 +40,7 @@ pub fn routes() -> Routes {
 struct MembersPage {
     layout: Layout,
     members: Vec<MemberRow>,
-    roles: [&'static str; 3],
+    roles: &'static [&'static str],
     pagination: Pagination,
     email: String,
     error: Option<String>,
@@ -183,13 +184,13 @@ async fn members_page(
     let row = |(account, role): &(Account, Role)| MemberRow {
         account_id: account.id.to_string(),
         email: account.email.to_string(),
-        role: role.as_str(),
+        role: role.into_str(),
         is_self: account.id == access.session.user.account.id,
     };
     let layout = access.layout("Members", MenuSection::Members);
     let page = MembersPage {
         members: found.items.iter().map(row).collect(),
-        roles: Role::ALL.map(Role::as_str),
+        roles: Role::VARIANTS,
         pagination: Pagination::new(&found, &format!("{}/members", layout.workspace_path()), &[]),
         layout,
         email,

@@ -158,7 +158,7 @@ fn parse_filter(query: Option<&str>) -> Result<OverviewFilter, ConsoleError> {
     let product = match parameter("product") {
         None => None,
         Some(name) => {
-            let found = PRODUCTS.into_iter().find(|product| product.as_str() == name);
+            let found = PRODUCTS.into_iter().find(|product| product.into_str() == name);
             Some(found.ok_or_else(|| Problem::bad_request("`product` must be a product with checks"))?)
         }
     };
@@ -267,7 +267,7 @@ impl OverviewPage {
         let tab = |other: OverviewSpan| {
             let query = [
                 ("span", Some(span_name(other))),
-                ("product", product.map(Product::as_str)),
+                ("product", product.map(|product| product.into_str())),
                 ("network", network.as_ref().map(NetworkId::as_str)),
             ];
             Tab {
@@ -295,11 +295,11 @@ impl OverviewPage {
             },
             refresh_seconds: refresh_seconds(*span, periods, now),
             products: page::select_options(
-                PRODUCTS.iter().map(|product| (product.as_str(), product.title())),
-                product.map(Product::as_str),
+                PRODUCTS.iter().map(|product| (product.into_str(), product.title())),
+                product.map(|product| product.into_str()),
             ),
             networks,
-            product: product.map_or("", Product::as_str),
+            product: product.map_or("", |product| product.into_str()),
             network: network.as_ref().map(ToString::to_string).unwrap_or_default(),
             is_single_network: network.is_some(),
             has_checks: total.created > 0,

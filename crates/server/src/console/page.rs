@@ -117,7 +117,7 @@ impl Layout {
         self.workspace = Some(LayoutWorkspace {
             path: format!("/console/workspaces/{}", workspace.id),
             name: workspace.name.to_string(),
-            role: role.map_or("", |role| role.as_str()),
+            role: role.map_or("", |role| role.into_str()),
             may_develop: may(Permission::Develop),
             may_manage_access: may(Permission::ManageAccess),
         });

@@ -23,6 +23,7 @@ use ringtrue_engine::{
     },
     networks::Networks,
 };
+use strum::VariantArray as _;
 
 use super::{
     credentials::show_new_credential,
@@ -98,7 +99,7 @@ struct VerificationForm {
 impl VerificationForm {
     fn new(settings: &VerificationSettings, url: impl Fn(Option<&str>) -> String) -> Self {
         use Method::{ReverseSms, SecureSna};
-        let names = |methods: &[Method]| methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(" ");
+        let names = |methods: &[Method]| methods.iter().map(Method::into_str).collect::<Vec<_>>().join(" ");
         let titles = |methods: &[Method]| {
             methods.iter().map(|method| method.product().title()).collect::<Vec<_>>().join(", then ")
         };
@@ -183,7 +184,7 @@ pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionFo
         name,
         mode: Mode::Sandbox,
         configuration: ConfigurationPatch::default(),
-        products: Product::ALL.to_vec(),
+        products: Product::VARIANTS.to_vec(),
     };
     match app.engine.management.create_project(&access.actor, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
@@ -297,7 +298,9 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
         // These have separate forms.
         mode: None,
         disabled: None,
-        products: Some(Product::ALL.into_iter().filter(|product| fields.contains(product.as_str())).collect()),
+        products: Some(
+            Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).collect(),
+        ),
         configuration: Patch::Set(ConfigurationPatch {
             reverse_sms: Patch::Set(ReverseSmsPatch {
                 callback_url: text("reverse_sms_callback_url"),
@@ -362,7 +365,7 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
         redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
     };
     let checkbox = |product: Product| ProductCheckbox {
-        name: product.as_str(),
+        name: product.into_str(),
         title: product.title(),
         is_checked: project.products.contains(&product),
     };
@@ -372,7 +375,7 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
         name: project.name.to_string(),
         is_live: project.mode == Mode::Live,
         disabled: project.disabled,
-        products: Product::ALL.into_iter().map(checkbox).collect(),
+        products: Product::VARIANTS.iter().copied().map(checkbox).collect(),
         reverse_sms_callback_url: url(settings.reverse_sms.callback_url.as_ref().map(CallbackUrl::as_str)),
         ttl: settings.reverse_sms.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
         prefix: settings.reverse_sms.prefix.as_ref().map(|prefix| prefix.as_str().to_owned()).unwrap_or_default(),

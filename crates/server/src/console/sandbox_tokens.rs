@@ -105,7 +105,7 @@ async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -
         MintError::Scope(error) => refused(&to_sentence(&error.to_string())),
         MintError::NoKey => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "No token", "There is no token key."),
     })?;
-    let body = SandboxToken { access_token: token.token, expires_in: token.expires_in, scope: scope.as_str() };
+    let body = SandboxToken { access_token: token.token, expires_in: token.expires_in, scope: scope.into_str() };
     Ok(json_response(StatusCode::OK, &body))
 }
 
@@ -128,7 +128,7 @@ impl From<&Project> for SandboxProject {
         SandboxProject {
             name: project.name.to_string(),
             path: format!("{}/sandbox-token", page::project_path(project)),
-            scopes: project.products.iter().map(|product| product.as_str()).collect(),
+            scopes: project.products.iter().map(Product::into_str).collect(),
         }
     }
 }

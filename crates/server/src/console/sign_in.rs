@@ -341,7 +341,7 @@ fn invitation_page(
         token,
         email: invitation.email.to_string(),
         workspace: workspace.name.to_string(),
-        role: invitation.role.as_str(),
+        role: invitation.role.into_str(),
         sign_in_path: page::link("/console/sign-in", &[("next", Some(&here))]),
         min_password_chars: Password::MIN_CHARS,
         error,

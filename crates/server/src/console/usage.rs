@@ -189,7 +189,7 @@ async fn export(
     for UsageLine { period, project_id, project, product, counts } in usage.lines(&app) {
         let UsageCounts { created, open, matched, not_matched, expired, failed } = counts;
         let counts = [created, matched, not_matched, expired, failed, open].map(|count| count.to_string());
-        let names = [period, project_id.to_string(), project, product.as_str().to_owned()];
+        let names = [period, project_id.to_string(), project, product.into_str().to_owned()];
         file.push_row(&names.into_iter().chain(counts).collect::<Vec<_>>());
     }
     Ok(file.into_response("usage"))

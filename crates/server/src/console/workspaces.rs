@@ -92,7 +92,7 @@ async fn home_page(
         path: format!("/console/workspaces/{}", workspace.id),
         name: workspace.name.to_string(),
         id: ShortId::new(workspace.id.to_string()),
-        role: session.user.role_in(workspace.id).map_or("", |role| role.as_str()),
+        role: session.user.role_in(workspace.id).map_or("", |role| role.into_str()),
         created_at: UtcTime(workspace.created_at),
     };
     let workspaces = found.items.iter().map(row).collect();

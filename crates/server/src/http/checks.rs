@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    lifecycle::{Check, ErrorCode, Reference, Verdict},
+    lifecycle::{Check, Reference, Verdict},
     product::{Product, Scope},
     reverse_sms::SEARCH_FIELDS,
     sim_swap::SimSwapCheck,
@@ -90,7 +90,7 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
     fn from(check: &Check<V>) -> Self {
         CheckBody {
             check_id: check.id.to_string(),
-            status: check.status().as_str(),
+            status: check.status().into_str(),
             matched: check.verdict().and_then(Verdict::matched),
             phone_number: None,
             network_id: None,
@@ -98,7 +98,7 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
             verification_id: check.verification.map(|verification| verification.to_string()),
-            error_code: check.error_code().map(ErrorCode::as_str),
+            error_code: check.error_code().map(|code| code.into_str()),
         }
     }
 }
@@ -212,7 +212,7 @@ impl From<&SimSwapCheck> for SimSwapBody {
         let verdict = check.verdict();
         SimSwapBody {
             check_id: check.id.to_string(),
-            status: check.status().as_str(),
+            status: check.status().into_str(),
             no_sim_change: verdict.map(|verdict| verdict.no_sim_change),
             no_sim_change_period: verdict.map(|verdict| verdict.covered_minutes),
             sim_change_within: verdict.and_then(|verdict| verdict.changed_within_minutes),
@@ -221,7 +221,7 @@ impl From<&SimSwapCheck> for SimSwapBody {
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
             verification_id: check.verification.map(|verification| verification.to_string()),
-            error_code: check.error_code().map(ErrorCode::as_str),
+            error_code: check.error_code().map(|code| code.into_str()),
         }
     }
 }

@@ -92,7 +92,7 @@ impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
 
 impl From<Product> for ProductBody {
     fn from(product: Product) -> Self {
-        ProductBody { product_id: product.as_str(), product_name: product.title() }
+        ProductBody { product_id: product.into_str(), product_name: product.title() }
     }
 }
 

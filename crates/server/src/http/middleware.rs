@@ -107,7 +107,7 @@ impl HttpService {
         let mut response = self.finish(response, &context.request_id, context.audience());
         write_rate_limit_headers(app, &context, response.headers_mut());
         if let Some(mode) = context.project_mode.get() {
-            response.headers_mut().insert(X_PROJECT_MODE, HeaderValue::from_static(mode.as_str()));
+            response.headers_mut().insert(X_PROJECT_MODE, HeaderValue::from_static(mode.into_str()));
         }
 
         let route = context.route().template;

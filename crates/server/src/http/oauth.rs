@@ -80,7 +80,7 @@ async fn issue(
             MintError::NoKey => Problem::unavailable("no token signing key is active yet"),
         })?;
         // The values need no escaping: base64url, an integer and a scope name.
-        let (expires_in, scope) = (token.expires_in.to_string(), token.scope.as_str());
+        let (expires_in, scope) = (token.expires_in.to_string(), token.scope.into_str());
         let body = [
             r#"{"access_token":""#,
             &token.token,
@@ -259,7 +259,7 @@ async fn authorization_server(State(app): State<App>) -> Response {
         "token_endpoint": format!("{base}/oauth2/token"),
         "revocation_endpoint": format!("{base}/oauth2/revoke"),
         "jwks_uri": format!("{base}/.well-known/jwks.json"),
-        "scopes_supported": Scope::all().map(Scope::as_str).collect::<Vec<_>>(),
+        "scopes_supported": Scope::all().map(Scope::into_str).collect::<Vec<_>>(),
         "response_types_supported": [],
         "grant_types_supported": ["client_credentials"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
@@ -296,7 +296,7 @@ async fn jwks(State(app): State<App>, request: Request) -> Response {
 fn jwk(key: &CallbackPublicKey) -> Value {
     let mut jwk = json!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key.kid, "n": key.n, "e": key.e});
     if key.mode == Mode::Sandbox {
-        jwk["use_mode"] = Mode::Sandbox.as_str().into();
+        jwk["use_mode"] = Mode::Sandbox.into_str().into();
     }
     jwk
 }

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    lifecycle::{CheckStatus, ErrorCode, Reference},
+    lifecycle::{CheckStatus, Reference},
     reverse_sms::{Platform, sms_link},
     timestamp,
     verification::{Method, SEARCH_FIELDS},
@@ -120,9 +120,9 @@ impl From<&Verification> for VerificationBody {
         let verdict = check.verdict();
         VerificationBody {
             verification_id: check.id.to_string(),
-            status: check.status().as_str(),
+            status: check.status().into_str(),
             matched: verdict.map(|verdict| verdict.matched),
-            method: verdict.map(|verdict| verdict.method.as_str()),
+            method: verdict.map(|verdict| verdict.method.into_str()),
             no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
             methods: method_names(&progress.methods),
             steps: progress.steps.iter().map(StepBody::from).collect(),
@@ -133,7 +133,7 @@ impl From<&Verification> for VerificationBody {
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
             error_code: match check.status() {
                 CheckStatus::Expired => Some(ProblemCode::CheckExpired.entry().code),
-                _ => check.error_code().map(ErrorCode::as_str),
+                _ => check.error_code().map(|code| code.into_str()),
             },
         }
     }
@@ -144,7 +144,7 @@ impl From<&Verification> for NewVerificationBody {
         let Verification { check, progress, next_step, page_url } = created;
         NewVerificationBody {
             verification_id: check.id.to_string(),
-            status: check.status().as_str(),
+            status: check.status().into_str(),
             url: page_url.clone(),
             methods: method_names(&progress.methods),
             next_step: next_step.as_ref().map(NextStepBody::from),
@@ -156,7 +156,7 @@ impl From<&Verification> for NewVerificationBody {
 }
 
 fn method_names(methods: &[Method]) -> Vec<&'static str> {
-    methods.iter().map(|method| method.as_str()).collect()
+    methods.iter().map(Method::into_str).collect()
 }
 
 /// `POST /v1/verifications`

@@ -125,10 +125,10 @@ struct EngineCollector {
 impl Collector for EngineCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let totals = self.engine.activity.recorder().totals();
-        let created = totals.iter().map(|total| (vec![("product", total.product.as_str())], total.created));
+        let created = totals.iter().map(|total| (vec![("product", total.product.into_str())], total.created));
         encode_counters(&mut encoder, "checks_created", "Checks created on this node", created)?;
         let ended = totals.iter().flat_map(|total| {
-            let labels = |outcome| vec![("product", total.product.as_str()), ("outcome", outcome)];
+            let labels = |outcome| vec![("product", total.product.into_str()), ("outcome", outcome)];
             total.concluded.iter().map(move |(outcome, count)| (labels(*outcome), *count))
         });
         encode_counters(&mut encoder, "checks_ended", "Checks concluded on this node, by outcome", ended)?;
@@ -139,7 +139,7 @@ impl Collector for EngineCollector {
                 .zip(bounds_in_seconds(activity::LATENCY_BOUNDS_MILLIS.map(i64::unsigned_abs)));
             let buckets = buckets.map(|(count, bound)| (bound, *count)).collect();
             (
-                vec![("product", total.product.as_str())],
+                vec![("product", total.product.into_str())],
                 HistogramData { sum: Duration::from_millis(total.duration_millis).as_secs_f64(), buckets },
             )
         });

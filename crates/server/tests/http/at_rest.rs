@@ -16,6 +16,7 @@ use ringtrue_engine::{
     ports::{CredentialLimits, Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
 };
 use serde_json::json;
+use strum::VariantArray as _;
 
 use crate::{
     database::Database,
@@ -85,7 +86,7 @@ async fn rewrapped_keys_open_with_the_new_master_key(world: World) {
 /// Keys sealed without their schedules, and a credential with a plain digest.
 async fn upgrade_database_of_an_earlier_release(database: Database) {
     let store = database.open().await;
-    for purpose in KeyPurpose::ALL {
+    for &purpose in KeyPurpose::VARIANTS {
         let id = KeyId(uuid_v7(START_TIME, random()));
         let plain = match purpose {
             KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => random::<32>().to_vec(),

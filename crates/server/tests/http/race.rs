@@ -118,7 +118,7 @@ async fn sms_and_expiry_race(world: World) {
         let (here, there) = (here.unwrap(), there.unwrap());
         assert_eq!(here, there, "both nodes return the same");
         let concluded = backend.get(&check.id).await.json();
-        assert_eq!(concluded["status"], here.status().as_str());
+        assert_eq!(concluded["status"], here.status().into_str());
         let decisive = [first.unwrap(), again.unwrap()].iter().filter(|it| **it == SmsOutcome::Concluded).count();
         assert_eq!(decisive, usize::from(concluded["status"] == "COMPLETED"), "{concluded}");
         let mut callback = receiver.next().await.json();

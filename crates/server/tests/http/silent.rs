@@ -156,11 +156,11 @@ async fn operator_error_fails_the_check(world: World) {
                 };
                 let end = end.assert(200).json();
                 assert_eq!(keys(&end), ["check_id", "error", "error_description"].into());
-                assert_eq!((&end["check_id"], &end["error"]), (&json!(check.id), &json!(code.as_str())));
+                assert_eq!((&end["check_id"], &end["error"]), (&json!(check.id), &json!(code.into_str())));
                 let ended = silent.get(&check.id).await.json();
-                assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(code.as_str())));
+                assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(code.into_str())));
                 assert_eq!(ended.get("network_id"), None, "failed checks have no network");
-                assert_eq!(receiver.next().await.json()["error_code"], code.as_str());
+                assert_eq!(receiver.next().await.json()["error_code"], code.into_str());
             }
         }
     }

@@ -141,7 +141,7 @@ async fn failures_on_return_are_reported_with_200() {
         let check = silent.create(json!({})).await;
         operator.fail(code);
         let end = silent.return_from_operator(&silent.start_redirect(&check.target).await).await.assert(200).json();
-        assert_eq!(end["error"], code.as_str());
+        assert_eq!(end["error"], code.into_str());
     }
     // The operator returns an error.
     let check = silent.create(json!({})).await;

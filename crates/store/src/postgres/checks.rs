@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber, ErrorCode};
+use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber};
 use ringtrue_engine::ports::{CodeHash, ConcludeOutcome, NewCallback};
 use tokio_postgres::Row as PostgresRow;
 
@@ -156,9 +156,9 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
     ))
     .keys(operations.iter().map(|operation| operation.conclusion.check))
     .column(operations, |operation| operation.conclusion.at.as_millisecond())
-    .column(operations, |operation| operation.conclusion.status.as_str())
+    .column(operations, |operation| operation.conclusion.status.into_str())
     .column(operations, |operation| operation.conclusion.matched)
-    .column(operations, |operation| operation.conclusion.error_code.map(ErrorCode::as_str))
+    .column(operations, |operation| operation.conclusion.error_code.map(|code| code.into_str()))
     .column(operations, |operation| discovered_number(operation).map(|number| number.hash.0.to_vec()))
     .column(operations, |operation| discovered_number(operation).map(|number| number.tail.to_string()))
     .column(operations, |operation| {
@@ -192,7 +192,7 @@ fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<
         .column(&callbacks, |(operation, _)| operation.conclusion.project.0)
         .column(&callbacks, |(operation, _)| operation.conclusion.at.as_millisecond())
         .column(&callbacks, |(_, callback)| callback.due_at.as_millisecond())
-        .column(&callbacks, |(operation, _)| operation.conclusion.product.as_str())
+        .column(&callbacks, |(operation, _)| operation.conclusion.product.into_str())
         .column(&callbacks, |(_, callback)| &callback.url.0[..])
         .column(&callbacks, |(_, callback)| &callback.body.0[..])
         .column(&callbacks, |(operation, _)| operation.conclusion.check.bucket().number())

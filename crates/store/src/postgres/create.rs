@@ -110,7 +110,7 @@ type LimitKey = ([u8; 32], Uuid, &'static str);
 
 fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     let (claimed, limit) = new.check.claimed.zip(new.number_limit)?;
-    Some(((claimed.hash.0, new.check.project.0, new.check.product.as_str()), limit))
+    Some(((claimed.hash.0, new.check.project.0, new.check.product.into_str()), limit))
 }
 
 /// The numbers of a batch, each with its limit and creation time: those of the first check with the number.
@@ -310,9 +310,9 @@ fn insert_checks<'a>(new: &[CheckRow<'a>]) -> BatchStatement<'a> {
     .column(new, |new| new.check.created_at.as_millisecond())
     .column(new, |new| new.check.expires_at.as_millisecond())
     .column(new, |new| new.concluded_at().map(Timestamp::as_millisecond))
-    .column(new, |new| new.check.product.as_str())
-    .column(new, |new| new.check.mode.as_str())
-    .column(new, |new| new.check.status().as_str())
+    .column(new, |new| new.check.product.into_str())
+    .column(new, |new| new.check.mode.into_str())
+    .column(new, |new| new.check.status().into_str())
     .column(new, CheckRow::matched)
     .column(new, CheckRow::error_code)
     .column(new, |new| new.check.network.as_ref().map(NetworkId::as_str))

@@ -365,7 +365,7 @@ async fn update_access(
 async fn void_invitations_of_administrator(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
     let delete = "delete from invitations where invited_by = $1 and workspace_id not in
                     (select workspace_id from memberships where account_id = $1 and role = $2)";
-    tx.run(delete, values![account, Role::Owner.as_str()]).await?;
+    tx.run(delete, values![account, Role::Owner.into_str()]).await?;
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use ringtrue_engine::ports::{
     ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
     WaitingCallbacks,
 };
+use strum::VariantArray as _;
 
 use super::{SqlStore, placeholders};
 use crate::{
@@ -77,7 +78,7 @@ impl From<&ActivityDelta> for ActivityKey {
             project: count.project,
             start: count.minute.as_millisecond(),
             minutes: 1,
-            product: count.product.as_str(),
+            product: count.product.into_str(),
             network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -158,7 +159,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             "select count(*), coalesce(sum(case when project_id = $1 and $2 in ('', product) then 1 else 0 end), 0)
                      from (select project_id, product from callbacks
                             where state = 'waiting' order by due_at limit $3) waiting";
-        let product = product.map_or("", Product::as_str);
+        let product = product.map_or("", |product| product.into_str());
         let row = self.read_first(sql, values![project, product, i64::from(among)]).await?;
         let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
         let mut row = row.reader("callbacks");
@@ -233,7 +234,7 @@ async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(Activ
             project: ProjectId(row.uuid("project_id")?),
             start: row.int("start_at")?,
             minutes: 1,
-            product: row.parsed::<Product>("product")?.as_str(),
+            product: row.parsed::<Product>("product")?.into_str(),
             network: row.text("network_id")?,
         };
         Ok((key, counts_from_row(&mut row)?))
@@ -247,7 +248,7 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
     let mut values = values![project, filter.from, filter.to].to_vec();
     let mut conditions = vec!["project_id = $1 and start_at >= $2 and start_at < $3".to_owned()];
     if let Some(product) = filter.product {
-        values.push(product.as_str().into());
+        values.push(product.into_str().into());
         conditions.push(format!("product = ${}", values.len()));
     }
     if let Some(network) = &filter.network {
@@ -268,9 +269,9 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
 fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
     let span = Span::since(filter.from.as_millisecond()).intersect(Span::before(filter.to.as_millisecond()));
     let mut values = values![project, span.first_id(), span.end_id(), i64::from(scan_limit)].to_vec();
-    let products = filter.product.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
+    let products = filter.product.map_or_else(|| Product::VARIANTS.to_vec(), |product| vec![product]);
     let first = values.len() + 1;
-    values.extend(products.iter().map(|product| Value::from(product.as_str())));
+    values.extend(products.iter().map(|product| Value::from(product.into_str())));
     let products = placeholders(first, products.len());
     let mut condition = "status = 'COMPLETED'".to_owned();
     if let Some(network) = &filter.network {

@@ -119,7 +119,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         let mut values = values![project, first_id_after(created_after)].to_vec();
         let mut of_product = "";
         if let Some(product) = product {
-            values.push(product.as_str().into());
+            values.push(product.into_str().into());
             of_product = "and c.product = $3";
         }
         values.push(i64::from(limit).into());

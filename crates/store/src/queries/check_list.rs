@@ -188,7 +188,7 @@ impl CheckList {
         let Some(remaining) = budget else { return Ok(true) };
         let row_cost = 1 + self.filter.comparison_count();
         let max_rows = *remaining / row_cost;
-        let mut values = values![self.project, self.product.as_str(), span.first_id(), span.end_id()].to_vec();
+        let mut values = values![self.project, self.product.into_str(), span.first_id(), span.end_id()].to_vec();
         let mut condition = ID_RANGE_CONDITION.to_owned();
         // The index on references skips checks with other references.
         if let Some(reference) = self.filter.reference_condition() {
@@ -208,7 +208,7 @@ impl CheckList {
 
     /// The filter and a half-open range of ids.
     fn id_range_condition(&self, first: Uuid, end: Uuid) -> Result<(String, Vec<Value>), StoreError> {
-        let mut values = values![self.project, self.product.as_str(), first, end].to_vec();
+        let mut values = values![self.project, self.product.into_str(), first, end].to_vec();
         let mut condition = ID_RANGE_CONDITION.to_owned();
         if let Some(remainder) = &self.filter.remainder {
             let remainder = filter::compile(remainder, check_column, &mut values)?;
@@ -245,7 +245,7 @@ impl CheckList {
     async fn read_counters(&self, tx: &mut dyn Tx, span: Span, length: i64) -> Result<Vec<Segment>, StoreError> {
         let (table, period) = if length == DAY_MILLIS { ("usage_days", "day") } else { ("usage_counters", "hour") };
         let (from, to) = (span.start_period_name(length), span.end_period_name(length));
-        let mut values = values![self.project, self.product.as_str(), from, to].to_vec();
+        let mut values = values![self.project, self.product.into_str(), from, to].to_vec();
         let mut condition = String::new();
         if let Some(remainder) = &self.filter.remainder {
             condition = format!("and ({})", filter::compile(remainder, counter_column, &mut values)?);

@@ -112,7 +112,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
         let select = "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3";
-        let row = self.read_first(select, values![id, project, product.as_str()]).await?;
+        let row = self.read_first(select, values![id, project, product.into_str()]).await?;
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
@@ -146,7 +146,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError> {
-        let mut parameters = values![number, receiver.as_str(), origin.mode().as_str(), at].to_vec();
+        let mut parameters = values![number, receiver.as_str(), origin.mode().into_str(), at].to_vec();
         let select = match origin {
             SmsOrigin::Operator => SELECT_AWAITING_SMS,
             SmsOrigin::Sandbox(project) => {
@@ -172,7 +172,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         // Steps have the deadline of their verification.
         let is_step = Method::of_product(product).is_some();
         let or_verification = if is_step { Product::Verification } else { product };
-        let values = values![now, i64::from(limit), project, product.as_str(), or_verification.as_str()];
+        let values = values![now, i64::from(limit), project, product.into_str(), or_verification.into_str()];
         self.read_overdue_checks("and project_id = $3 and product in ($4, $5)", values).await
     }
 

@@ -214,7 +214,7 @@ async fn replace_digests(
 
 async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {
     let select = concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1");
-    let row = tx.first(select, values![purpose.as_str()]).await?;
+    let row = tx.first(select, values![purpose.into_str()]).await?;
     Ok(row.map(row_mapping::key_from_row).transpose()?.map(|key| key.id))
 }
 
@@ -227,7 +227,7 @@ async fn insert_key(tx: &mut dyn Tx, key: &SealedKey, version: ControlPlaneVersi
         ),
         values![
             key.id,
-            key.purpose.as_str(),
+            key.purpose.into_str(),
             key.schedule.published_at,
             key.schedule.active_from,
             key.schedule.retires_at,

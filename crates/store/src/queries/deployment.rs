@@ -104,7 +104,7 @@ impl Conditions {
 
     fn add_filter(&mut self, AuditFilter { action, actor }: &AuditFilter) {
         if let Some(action) = action {
-            self.add("coalesce(action_added, action)", action.as_str());
+            self.add("coalesce(action_added, action)", action.into_str());
         }
         if let Some(actor) = actor {
             let (kind, client, account) = row_mapping::actor_columns(actor);

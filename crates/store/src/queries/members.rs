@@ -64,7 +64,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
                     new.id,
                     new.workspace,
                     new.email.as_str(),
-                    new.role.as_str(),
+                    new.role.into_str(),
                     new.invited_by,
                     new.created_at,
                     new.expires_at
@@ -278,7 +278,7 @@ async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, Stor
         .first(
             "select 1 from memberships join accounts on accounts.id = memberships.account_id
               where memberships.workspace_id = $1 and memberships.role = $2 and accounts.disabled_at is null limit 1",
-            values![workspace, Role::Owner.as_str()],
+            values![workspace, Role::Owner.into_str()],
         )
         .await?;
     Ok(owner.is_some())
@@ -289,7 +289,7 @@ async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId)
     let select = "select 1 from accounts where id = $1 and disabled_at is null
                      and (is_admin or exists (select 1 from memberships
                                                where account_id = $1 and workspace_id = $2 and role = $3))";
-    tx.exists(select, values![account, workspace, Role::Owner.as_str()]).await
+    tx.exists(select, values![account, workspace, Role::Owner.into_str()]).await
 }
 
 /// The invitation, if it has not expired.
@@ -364,12 +364,13 @@ pub(super) async fn store_grants(
 ) -> Result<(), StoreError> {
     let Some(role) = grants.role() else { return Ok(()) };
     let manual = grants.manual.filter(|_| grants.claimed.is_some());
+    let [claimed, manual] = [grants.claimed, manual].map(|role| role.map(|role| role.into_str()));
     tx.run(
         "insert into memberships (account_id, workspace_id, role, claim_role, manual_role)
          values ($1, $2, $3, $4, $5)
          on conflict (account_id, workspace_id) do update
            set role = excluded.role, claim_role = excluded.claim_role, manual_role = excluded.manual_role",
-        values![account, grants.workspace, role.as_str(), grants.claimed.map(Role::as_str), manual.map(Role::as_str)],
+        values![account, grants.workspace, role.into_str(), claimed, manual],
     )
     .await?;
     Ok(())

@@ -47,7 +47,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             tx.run("delete from account_links where account_id = $1", values![account]).await?;
             let insert = "insert into account_links (token_hash, account_id, purpose, expires_at)
                           values ($1, $2, $3, $4)";
-            tx.run(insert, values![token, account, purpose.as_str(), expires_at]).await?;
+            tx.run(insert, values![token, account, purpose.into_str(), expires_at]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))

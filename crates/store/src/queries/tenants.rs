@@ -162,7 +162,7 @@ async fn insert_workspace(
         values![
             workspace.id,
             workspace.name.as_str(),
-            workspace.data_residency.as_str(),
+            workspace.data_residency.into_str(),
             row_mapping::to_json(&RateLimitsJson::from(workspace.rate_limits))?,
             workspace.created_at,
             workspace.updated_at,
@@ -287,7 +287,7 @@ async fn insert_project(tx: &mut dyn Tx, project: &Project, version: ControlPlan
             project.id,
             project.workspace,
             project.name.as_str(),
-            project.mode.as_str(),
+            project.mode.into_str(),
             project.disabled,
             configuration_json(project)?,
             products,
@@ -317,7 +317,7 @@ async fn update_project_row(
           where id = $12",
         values![
             project.name.as_str(),
-            project.mode.as_str(),
+            project.mode.into_str(),
             project.disabled,
             configuration_json(project)?,
             products,

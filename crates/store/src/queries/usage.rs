@@ -37,8 +37,8 @@ impl From<&UsageDelta> for CounterKey {
         CounterKey {
             project: count.project,
             hour: row_mapping::format_hour(count.at),
-            product: count.product.as_str(),
-            status: count.status.as_str(),
+            product: count.product.into_str(),
+            status: count.status.into_str(),
             matched: count.matched.map_or(-1, i16::from),
             network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
@@ -55,7 +55,7 @@ pub(crate) fn merge_counts<'a>(
         let UsageDelta { project, product, at, status, matched, network, .. } = count;
         let hour = at.as_second().div_euclid(3_600);
         let group =
-            (project, hour, product.as_str(), status.as_str(), matched, network.as_ref().map(NetworkId::as_str));
+            (project, hour, product.into_str(), status.into_str(), matched, network.as_ref().map(NetworkId::as_str));
         let (_, change) = grouped.entry(group).or_insert((count, 0_i64));
         *change = change.checked_add(count.delta).ok_or_else(overflow_error)?;
     }

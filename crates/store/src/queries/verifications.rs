@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{CheckId, ErrorCode, Reference},
+    lifecycle::{CheckId, Reference},
     network::NetworkId,
     phone::Msisdn,
     reverse_sms::NumberLimit,
-    verification::{Method, Progress},
+    verification::Progress,
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageVersion,
@@ -229,11 +229,11 @@ async fn conclude<D: Database>(
     );
     let values = values![
         conclusion.at,
-        conclusion.status.as_str(),
+        conclusion.status.into_str(),
         conclusion.matched,
-        conclusion.error_code.map(ErrorCode::as_str),
+        conclusion.error_code.map(|code| code.into_str()),
         conclusion.connector.as_deref(),
-        conclusion.method().map(Method::as_str),
+        conclusion.method().map(|method| method.into_str()),
         conclusion.no_sim_change(),
         id,
     ];
@@ -251,7 +251,7 @@ async fn conclude<D: Database>(
             conclusion.project,
             conclusion.at,
             callback.due_at,
-            conclusion.product.as_str(),
+            conclusion.product.into_str(),
             &callback.url,
             &callback.body,
         ];
@@ -288,9 +288,9 @@ async fn insert<D: Database>(
         check.created_at,
         check.expires_at,
         new.concluded_at(),
-        check.product.as_str(),
-        check.mode.as_str(),
-        check.status().as_str(),
+        check.product.into_str(),
+        check.mode.into_str(),
+        check.status().into_str(),
         new.matched(),
         new.error_code(),
         check.network.as_ref().map(NetworkId::as_str),
@@ -389,7 +389,7 @@ async fn move_deadline<D: Database>(
 /// Counts a check of its number. `true`: the limit is reached, and nothing may be written.
 async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Result<bool, StoreError> {
     let (Some(claimed), Some(limit)) = (new.check.claimed, new.number_limit) else { return Ok(false) };
-    let (at, project, product) = (new.check.created_at, new.check.project, new.check.product.as_str());
+    let (at, project, product) = (new.check.created_at, new.check.project, new.check.product.into_str());
     let since = at.as_millisecond() - number_limit::window_millis(limit);
     let is_blocked = |times: &[i64]| number_limit::blocked_until(limit, times).is_some_and(|until| at < until);
     if limit.max_checks == 0 {

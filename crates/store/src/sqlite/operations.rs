@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use ringtrue_domain::{
-    lifecycle::{CheckConclusion, CheckId, ErrorCode, Reference},
+    lifecycle::{CheckConclusion, CheckId, Reference},
     phone::Msisdn,
 };
 use ringtrue_engine::ports::{
@@ -84,7 +84,7 @@ fn check_number_limit(
             claimed.hash,
             new.check.project,
             at.as_millisecond() - number_limit::window_millis(limit),
-            new.check.product.as_str(),
+            new.check.product.into_str(),
             i64::from(limit.max_checks),
         ],
     )?;
@@ -112,9 +112,9 @@ fn insert_open_check(tx: &mut BatchTransaction<'_>, new: CheckRow<'_>) -> Result
             check.project,
             check.created_at,
             check.expires_at,
-            check.product.as_str(),
-            check.mode.as_str(),
-            check.status().as_str(),
+            check.product.into_str(),
+            check.mode.into_str(),
+            check.status().into_str(),
             check.network.as_ref(),
             receiver.map(Msisdn::as_str),
             check.claimed.map(|claimed| claimed.hash),
@@ -161,9 +161,9 @@ impl ConcludedCheckRows {
             check.created_at.into(),
             check.expires_at.into(),
             new.concluded_at().into(),
-            check.product.as_str().into(),
-            check.mode.as_str().into(),
-            check.status().as_str().into(),
+            check.product.into_str().into(),
+            check.mode.into_str().into(),
+            check.status().into_str().into(),
             new.matched().into(),
             new.error_code().into(),
             check.network.as_ref().into(),
@@ -221,7 +221,7 @@ impl WriteOp for ConcludeCheck {
                     conclusion.project,
                     conclusion.at,
                     callback.due_at,
-                    conclusion.product.as_str(),
+                    conclusion.product.into_str(),
                     &callback.url,
                     &callback.body,
                 ],
@@ -243,9 +243,9 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
           where id = $9",
         values![
             conclusion.at,
-            conclusion.status.as_str(),
+            conclusion.status.into_str(),
             conclusion.matched,
-            conclusion.error_code.map(ErrorCode::as_str),
+            conclusion.error_code.map(|code| code.into_str()),
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),

@@ -198,7 +198,7 @@ fn holds(filter: &Filter, check: &ReverseSmsCheck) -> bool {
         Filter::And(parts) => parts.iter().all(|part| holds(part, check)),
         Filter::Or(parts) => parts.iter().any(|part| holds(part, check)),
         Filter::Comparison { field, test } => match (field.name, test) {
-            ("status", FieldTest::Keyword(choice)) => among(choice, Some(&check.status().as_str())),
+            ("status", FieldTest::Keyword(choice)) => among(choice, Some(&check.status().into_str())),
             ("verified", FieldTest::Boolean(choice)) => among(choice, check.verdict().map(|verdict| &verdict.0)),
             ("network_id", FieldTest::Text(test)) => text(test, check.network.as_ref().map(ToString::to_string)),
             ("reference_id", FieldTest::Text(test)) => {

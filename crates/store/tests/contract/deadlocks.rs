@@ -7,6 +7,7 @@ use ringtrue_domain::{
     silent::SilentCheck, tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{AttemptLog, AttemptOutcome, AttemptSettlement, Store, StoreError, UsageDelta};
+use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
@@ -83,9 +84,9 @@ fn changes<'a>(
         );
         let count = UsageDelta {
             project: sms.project,
-            product: Product::ALL[number % Product::ALL.len()],
+            product: Product::VARIANTS[number % Product::VARIANTS.len()],
             at: sample::now(),
-            status: CheckStatus::ALL[number % CheckStatus::ALL.len()],
+            status: CheckStatus::VARIANTS[number % CheckStatus::VARIANTS.len()],
             matched: None,
             network: None,
             delta: 1,

@@ -178,7 +178,7 @@ fn holds(filter: &Filter, project: &Project) -> bool {
             ("name", FieldTest::Text(TextTest::DiffersFrom(pattern))) => {
                 !matches_pattern(project.name.as_str(), pattern)
             }
-            ("mode", FieldTest::Keyword(choice)) => among(choice, &project.mode.as_str()),
+            ("mode", FieldTest::Keyword(choice)) => among(choice, &project.mode.into_str()),
             ("disabled", FieldTest::Boolean(choice)) => among(choice, &project.disabled),
             ("created_at", FieldTest::Instant(test)) => instant(test, project.created_at),
             other => panic!("{other:?}"),

@@ -6,6 +6,7 @@ use ringtrue_domain::{
     tenancy::{Credential, SecretDigest},
 };
 use ringtrue_engine::ports::{ControlPlaneVersion, KeyId, KeyPurpose, SealedKey, Store};
+use strum::VariantArray as _;
 
 use crate::{fixture::StoreFixture, sample};
 
@@ -30,7 +31,7 @@ pub async fn key_round_trips(fixture: &StoreFixture) {
     let store = &*fixture.store;
     assert_eq!(store.list_keys().await.unwrap(), []);
     let mut keys = Vec::new();
-    for purpose in KeyPurpose::ALL {
+    for &purpose in KeyPurpose::VARIANTS {
         let key = sample::key(purpose);
         assert!(add(store, &key).await);
         keys.push(key);

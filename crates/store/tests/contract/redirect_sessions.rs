@@ -41,7 +41,7 @@ async fn usage_counts(store: &dyn Store, (workspace, project): (WorkspaceId, Pro
     };
     let rows = store.usage(workspace, all).await.unwrap().into_iter();
     rows.map(|row| {
-        ((row.product.as_str(), row.status, row.matched, row.network.map(|network| network.to_string())), row.count)
+        ((row.product.into_str(), row.status, row.matched, row.network.map(|network| network.to_string())), row.count)
     })
     .collect()
 }
@@ -52,7 +52,7 @@ fn count_checks(checks: &[SilentCheck]) -> Counts {
     for check in checks {
         let network = check.network.as_ref().map(ToString::to_string);
         let matched = check.verdict().and_then(Verdict::matched);
-        *counts.entry((check.product.as_str(), check.status(), matched, network)).or_default() += 1;
+        *counts.entry((check.product.into_str(), check.status(), matched, network)).or_default() += 1;
     }
     counts
 }
@@ -120,7 +120,7 @@ pub async fn redirect_marks_the_check_pending(fixture: &StoreFixture) {
         }
     }
     let expected =
-        PRODUCTS.map(|product| ((product.as_str(), CheckStatus::Pending, None, Some("23420".to_owned())), 1));
+        PRODUCTS.map(|product| ((product.into_str(), CheckStatus::Pending, None, Some("23420".to_owned())), 1));
     assert_eq!(usage_counts(store, (acme, shop)).await, expected.into());
 }
 

@@ -16,6 +16,7 @@ use ringtrue_engine::ports::{
     AttemptOutcome, ControlPlaneVersion, KeyPurpose, LastSeenDatabase, LinkPurpose, NodeId, Store,
 };
 use ringtrue_store::{ExportOptions, TransferError, TransferProgress, export, import, migrate};
+use strum::VariantArray as _;
 use tempfile::TempDir;
 
 use crate::{
@@ -63,7 +64,7 @@ async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     let credential = sample::credential(CredentialOwner::Project(acme.id, shop.id));
     let audit = sample::event(acme.id, Action::CredentialCreated);
     store.create_credential(&credential, &audit, None, sample::LIMITS).await.unwrap();
-    for purpose in KeyPurpose::ALL {
+    for &purpose in KeyPurpose::VARIANTS {
         assert!(store.add_first_key(&sample::key(purpose), &sample::event(None, Action::KeyCreated)).await.unwrap());
     }
     store.revoke_token(sample::revocation()).await.unwrap();

@@ -116,7 +116,7 @@ impl Courier {
         signer: CallbackSigner,
         date: String,
     ) -> Option<OutboundRequest> {
-        let source = product.as_str();
+        let source = product.into_str();
         let sign = move || {
             let digest = signature::digest_header(&body);
             let covered = CoveredComponents {

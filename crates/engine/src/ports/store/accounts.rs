@@ -6,8 +6,10 @@ use ringtrue_domain::{
     account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
     audit::AuditEvent,
     page::{Page, PageRequest},
+    parse_error::default_error,
     tenancy::WorkspaceId,
 };
+use strum::{EnumString, IntoStaticStr};
 
 use super::{StoreError, TokenHash};
 
@@ -202,18 +204,18 @@ pub struct SessionAccess {
     pub workspaces: Vec<WorkspaceId>,
 }
 
-ringtrue_domain::named_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum LinkPurpose {
-        /// Sets a password, and signs in.
-        SetPassword = "set_password",
-        /// Signs in.
-        SignIn = "sign_in",
-    }
-
-    #[error("unknown purpose of a link")]
-    pub struct InvalidLinkPurpose;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidLinkPurpose, parse_err_fn = default_error)]
+pub enum LinkPurpose {
+    /// Sets a password, and signs in.
+    SetPassword,
+    /// Signs in.
+    SignIn,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown purpose of a link")]
+pub struct InvalidLinkPurpose;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOneTimeLink {

@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
     key_schedule::KeySchedule,
+    parse_error::default_error,
     tenancy::{ClientId, Credential, Project, SecretDigest, Workspace},
 };
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -52,24 +54,26 @@ pub trait ControlPlaneStore: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub Uuid);
 
-ringtrue_domain::named_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub enum KeyPurpose {
-        /// Signs access tokens (HMAC).
-        Token = "token",
-        /// Signs callbacks of live checks (RSA).
-        Callback = "callback",
-        /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
-        SandboxCallback = "sandbox_callback",
-        /// Encrypts stored data (AES-256-GCM).
-        Seal = "seal",
-        /// Hashes numbers and codes for lookups (HMAC).
-        Hash = "hash",
-    }
-
-    #[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
-    pub struct InvalidKeyPurpose;
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidKeyPurpose, parse_err_fn = default_error)]
+pub enum KeyPurpose {
+    /// Signs access tokens (HMAC).
+    Token,
+    /// Signs callbacks of live checks (RSA).
+    Callback,
+    /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
+    SandboxCallback,
+    /// Encrypts stored data (AES-256-GCM).
+    Seal,
+    /// Hashes numbers and codes for lookups (HMAC).
+    Hash,
 }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
+pub struct InvalidKeyPurpose;
 
 impl KeyPurpose {
     /// The hash key cannot rotate: a new key would not find existing hashes.

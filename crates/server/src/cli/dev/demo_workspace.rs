@@ -10,6 +10,7 @@ use ringtrue_engine::{
     management::{ConfigurationPatch, IssuedCredential, ManagementActor, NewProject},
 };
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 use crate::cli::{context::read_all_pages, error::CliError, workspace::all_workspaces};
 
@@ -145,7 +146,7 @@ async fn create_project(
         name: parse_name(&free)?,
         mode: Mode::Sandbox,
         configuration: ConfigurationPatch::default(),
-        products: Product::ALL.to_vec(),
+        products: Product::VARIANTS.to_vec(),
     };
     let created = engine.management.create_project(manager, manager.workspace, new, None).await?;
     Ok((created.project.id, created.credential))

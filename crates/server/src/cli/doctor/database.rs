@@ -15,6 +15,7 @@ use ringtrue_engine::{
 use ringtrue_operators::smpp::lease_name;
 use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
 use rustix::fs::{Access, access, statvfs};
+use strum::VariantArray as _;
 
 use super::{Finding, failed, passed, skipped};
 use crate::{
@@ -326,10 +327,10 @@ async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &Datab
 
 /// Lists the key states of each purpose.
 fn render_states(summaries: &[KeySummary]) -> String {
-    let render = |purpose: KeyPurpose| {
+    let render = |purpose: &KeyPurpose| {
         let states: Vec<_> =
-            summaries.iter().filter(|key| key.purpose == purpose).map(|key| key.state.as_str()).collect();
+            summaries.iter().filter(|key| key.purpose == *purpose).map(|key| key.state.into_str()).collect();
         format!("{purpose}: {}", if states.is_empty() { "none".to_owned() } else { states.join(", ") })
     };
-    KeyPurpose::ALL.map(render).join("; ")
+    KeyPurpose::VARIANTS.iter().map(render).collect::<Vec<_>>().join("; ")
 }

@@ -87,12 +87,12 @@ impl StepView {
             (StepState::Completed { matched: true }, _) => (BadgeKind::Match, "match"),
             (StepState::Completed { matched: false }, _) => (BadgeKind::NoMatch, "no match"),
             (StepState::Expired, _) => (BadgeKind::Expired, "expired"),
-            (StepState::Error(code), _) => (BadgeKind::Failed, code.as_str()),
+            (StepState::Error(code), _) => (BadgeKind::Failed, code.into_str()),
         };
         StepView {
             product: step.product.title(),
             path: step.check.map(|check| format!("{project_path}/checks/{}/{check}", step.product)),
-            status: step.state.status().as_str(),
+            status: step.state.status().into_str(),
             badge: Badge::new(kind, text),
         }
     }
@@ -131,7 +131,7 @@ async fn detail(
         ("Number", masked_number(&check)),
         ("Reference", check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned()),
         ("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()),
-        ("Mode", check.mode.as_str().to_owned()),
+        ("Mode", check.mode.into_str().to_owned()),
     ];
     match check.verdict() {
         Some(AnyVerdict::Sim(swap)) => facts.push(("SIM", describe_sim_swap(swap))),
@@ -159,7 +159,7 @@ async fn detail(
         list_path,
         id: ShortId::new(id.to_string()),
         badge,
-        status: check.status().as_str(),
+        status: check.status().into_str(),
         facts,
         verification_path: check
             .verification

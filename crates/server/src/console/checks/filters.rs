@@ -41,9 +41,9 @@ impl CheckFilters {
         let mut parts = Vec::new();
         match &self.statuses[..] {
             [] => {}
-            [one] => parts.push(format!("status=={}", one.as_str())),
+            [one] => parts.push(format!("status=={}", one.into_str())),
             several => {
-                let names: Vec<_> = several.iter().map(|status| status.as_str()).collect();
+                let names: Vec<_> = several.iter().map(CheckStatus::into_str).collect();
                 parts.push(format!("status=in=({})", names.join(",")));
             }
         }

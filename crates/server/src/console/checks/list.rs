@@ -229,7 +229,7 @@ fn csv_row(check: &AnyCheck) -> [String; 9] {
     [
         check.id.to_string(),
         check.product.to_string(),
-        check.status().as_str().to_owned(),
+        check.status().into_str().to_owned(),
         result_label(check),
         masked_number(check),
         check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),

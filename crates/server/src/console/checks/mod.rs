@@ -6,7 +6,7 @@ mod list;
 mod timeline;
 
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, ErrorCode, Reference, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
     product::Product,
     reverse_sms::SEARCH_FIELDS,
     search::Field,
@@ -65,7 +65,7 @@ fn parse_product(ids: &PathParameters) -> Result<Product, ConsoleError> {
 
 fn result_label(check: &AnyCheck) -> String {
     if let Some(code) = check.error_code() {
-        return ErrorCode::as_str(code).to_owned();
+        return code.into_str().to_owned();
     }
     let Some(verdict) = check.verdict() else { return String::new() };
     match verdict {

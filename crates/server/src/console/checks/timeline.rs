@@ -147,7 +147,7 @@ fn conclusion_event<V: Verdict>(
         CheckOutcome::Completed(_) => TimelineEvent::new(at, "Completed", ""),
         CheckOutcome::Expired if was_pending => TimelineEvent::new(at, "Expired", "Not completed in time."),
         CheckOutcome::Expired => TimelineEvent::new(at, "Expired", "Nothing received in time."),
-        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.as_str()).failure(),
+        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.into_str()).failure(),
     }
 }
 

@@ -204,12 +204,12 @@ impl SimSwapResult {
     pub fn new(check: &SimSwapCheck) -> Self {
         let summary = match (check.verdict(), check.error_code()) {
             (Some(swap), _) => describe_sim_swap(swap),
-            (None, Some(code)) => format!("The check failed: {}", code.as_str()),
+            (None, Some(code)) => format!("The check failed: {}", code.into_str()),
             (None, None) => String::new(),
         };
         SimSwapResult {
             check: check.id.to_string(),
-            status: check.status().as_str().to_owned(),
+            status: check.status().into_str().to_owned(),
             summary: to_sentence(&summary),
         }
     }
@@ -238,7 +238,7 @@ impl CheckForm {
     }
 
     fn is_product(&self, product: &str) -> bool {
-        self.product.as_str() == product
+        self.product.into_str() == product
     }
 }
 

@@ -74,7 +74,7 @@ pub mod product_name {
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn serialize<S: Serializer>(product: &Product, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(product.as_str())
+        serializer.serialize_str(product.into_str())
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Product, D::Error> {

@@ -179,7 +179,7 @@ impl SimulatedBrowser {
             }
             Err(failure) => {
                 let text = match failure {
-                    RedirectFailure::Failed(code) => format!("The check ended with {}.", code.as_str()),
+                    RedirectFailure::Failed(code) => format!("The check ended with {}.", code.into_str()),
                     RedirectFailure::Expired => "The check has expired.".to_owned(),
                     RedirectFailure::AlreadyCompleted => "The check has already ended or returned its code.".to_owned(),
                 };

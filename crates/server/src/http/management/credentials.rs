@@ -61,7 +61,7 @@ impl From<&Credential> for CredentialBody {
     fn from(credential: &Credential) -> Self {
         CredentialBody {
             client_id: credential.client_id.to_string(),
-            scopes: credential.scopes.iter().map(|scope| scope.as_str()).collect(),
+            scopes: credential.scopes.iter().map(|scope| scope.into_str()).collect(),
             created_at: timestamp::format(credential.created_at),
             expires_at: credential.valid_until().map(timestamp::format),
             last_used_at: credential.last_used_at.map(timestamp::format),

@@ -14,6 +14,7 @@ use http::StatusCode;
 use ringtrue_domain::{
     audit::{Actor, AuditEvent},
     page::Page,
+    product::Product,
     tenancy::{CredentialOwner, Name, Workspace},
     timestamp,
 };
@@ -63,7 +64,7 @@ impl From<&Workspace> for WorkspaceBody {
         WorkspaceBody {
             workspace_id: workspace.id.to_string(),
             name: workspace.name.to_string(),
-            data_residency: workspace.data_residency.as_str(),
+            data_residency: workspace.data_residency.into_str(),
             created_at: timestamp::format(workspace.created_at),
             updated_at: timestamp::format(workspace.updated_at),
         }
@@ -140,7 +141,7 @@ async fn list_networks(
         network_aliases: network.aliases.clone(),
         country_code: network.country.clone(),
         dialing_code: network.dialing_code.clone(),
-        products: products.iter().map(|product| product.as_str()).collect(),
+        products: products.iter().map(Product::into_str).collect(),
     });
     Ok(json_response(StatusCode::OK, &body))
 }
@@ -186,8 +187,8 @@ impl From<UsageRow> for UsageRowBody {
         UsageRowBody {
             period_start: timestamp::format(row.period_start),
             project_id: row.project.to_string(),
-            product: row.product.as_str(),
-            status: row.status.as_str(),
+            product: row.product.into_str(),
+            status: row.status.into_str(),
             r#match: row.matched,
             network_id: row.network.map(|network| network.to_string()),
             count: row.count,
@@ -256,7 +257,7 @@ impl From<AuditEvent> for AuditEventBody {
             event_id: event.id.to_string(),
             at: timestamp::format(event.at),
             actor,
-            action: event.action.as_str(),
+            action: event.action.into_str(),
             target: TargetBody { r#type: event.action.target_type(), id: event.target },
             changes: event.changes,
             request_id: event.request_id,

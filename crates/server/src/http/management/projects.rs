@@ -11,13 +11,14 @@ use ringtrue_domain::{
     search::{Field, FieldKind},
     tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
     timestamp,
-    verification::{Brand, VerificationSettings, VerificationTtl},
+    verification::{Brand, Method, VerificationSettings, VerificationTtl},
 };
 use ringtrue_engine::management::{
     BrandPatch, ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch,
     SilentPatch, VerificationPatch,
 };
 use serde::Serialize;
+use strum::VariantArray as _;
 
 use super::credentials::NewCredentialBody;
 use crate::http::{
@@ -137,10 +138,10 @@ impl From<&Project> for ProjectBody {
             project_id: project.id.to_string(),
             workspace_id: project.workspace.to_string(),
             name: project.name.to_string(),
-            mode: project.mode.as_str(),
+            mode: project.mode.into_str(),
             disabled: project.disabled,
             configuration: (&project.configuration).into(),
-            products: project.products.iter().map(|product| product.as_str()).collect(),
+            products: project.products.iter().map(Product::into_str).collect(),
             created_at: timestamp::format(project.created_at),
             updated_at: timestamp::format(project.updated_at),
         }
@@ -188,7 +189,7 @@ impl From<&VerificationSettings> for VerificationBody {
     fn from(settings: &VerificationSettings) -> Self {
         let methods = settings.methods.as_ref();
         VerificationBody {
-            methods: methods.map(|methods| methods.iter().map(|method| method.as_str()).collect()),
+            methods: methods.map(|methods| methods.iter().map(Method::into_str).collect()),
             fall_back_on_mismatch: settings.fall_back_on_mismatch,
             callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
             redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
@@ -280,7 +281,7 @@ fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
         name: body.require("name", as_parsed)?,
         mode: body.take("mode", as_parsed)?.unwrap_or(Mode::Sandbox),
         configuration: body.take("configuration", parse_configuration)?.unwrap_or_default(),
-        products: body.take("products", parse_products)?.unwrap_or_else(|| Product::ALL.to_vec()),
+        products: body.take("products", parse_products)?.unwrap_or_else(|| Product::VARIANTS.to_vec()),
     };
     body.finish(new)
 }
@@ -372,7 +373,7 @@ impl From<&Project> for AllowedNetworksBody {
     fn from(project: &Project) -> Self {
         let networks = project.allowed_networks.iter().map(|allowed| AllowedNetworkBody {
             network_id: allowed.network.to_string(),
-            products: allowed.products.iter().map(|product| product.as_str()).collect(),
+            products: allowed.products.iter().map(Product::into_str).collect(),
         });
         AllowedNetworksBody { networks: networks.collect() }
     }

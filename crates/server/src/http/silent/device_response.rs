@@ -261,7 +261,7 @@ fn problem_code(failure: RedirectFailure, step: RedirectStep) -> Option<ProblemC
 
 fn error_name(failure: RedirectFailure) -> &'static str {
     match failure {
-        RedirectFailure::Failed(code) => code.as_str(),
+        RedirectFailure::Failed(code) => code.into_str(),
         RedirectFailure::Expired => ProblemCode::CheckExpired.entry().code,
         RedirectFailure::AlreadyCompleted => ProblemCode::CheckAlreadyCompleted.entry().code,
     }

@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use serde_json::json;
+use strum::VariantArray as _;
 
 use super::{
     browser::{Browser, location},
@@ -84,7 +85,7 @@ async fn viewers_see_no_numbers_or_receiver_secrets(world: World) {
 
     let project = path_of(&world, &silent.project);
     let pages = [format!("{project}/checks/discovery/{}", check.id), format!("{project}/settings")];
-    for role in Role::ALL {
+    for &role in Role::VARIANTS {
         let mut browser = Browser::member(&world, &world.acme, role).await;
         let texts = [browser.get(&pages[0]).await.assert(200), browser.get(&pages[1]).await.assert(200)];
         let text = texts.map(|page| page.text()).concat();

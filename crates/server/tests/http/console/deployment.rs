@@ -2,6 +2,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use ringtrue_server::console;
 use serde_json::json;
+use strum::VariantArray as _;
 
 use super::{
     browser::{Browser, location},
@@ -57,7 +58,7 @@ async fn deployment_pages_require_an_administrator() {
         assert_well_formed(path, &response);
         assert!(response.text().contains("aria-current=\"page\""), "{path} is not in the menu");
     }
-    for role in Role::ALL {
+    for &role in Role::VARIANTS {
         let mut member = Browser::member(&world, &world.acme, role).await;
         let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
         let token = member.form_token(&workspace).await;

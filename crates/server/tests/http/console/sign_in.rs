@@ -269,7 +269,7 @@ async fn invitations_are_audited() {
     owner.submit(&members, &members, &[("email", "new@example.com"), ("role", "viewer")]).await.assert(303);
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     let newest = &events["content"][0];
-    assert_eq!(newest["action"], Action::InvitationCreated.as_str());
+    assert_eq!(newest["action"], Action::InvitationCreated.into_str());
     assert_eq!((&newest["actor"]["type"], &newest["target"]["type"]), (&json!("account"), &json!("invitation")));
     assert!(newest["request_id"].is_string());
 }
