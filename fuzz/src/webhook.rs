@@ -266,7 +266,7 @@ mod tests {
     fn every_driver_accepts_a_seed() {
         let requests: Vec<RawRequest> = seeds().iter().map(|seed| RawRequest::parse(seed)).collect();
         for driver in unsigned_drivers() {
-            let name = driver.as_str();
+            let name = driver.into_str();
             let fixture = WebhookFixture::new(driver);
             for request in &requests {
                 fixture.handle(request);

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     verification::Method,
 };
 use serde_json::{Map, Value, json};
-use strum::VariantArray as _;
+use strum::{IntoStaticStr, VariantArray as _};
 use url::{Host, Position, Url};
 
 use crate::error::CommandError;
@@ -129,21 +129,12 @@ impl PrivateArgument {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, ValueEnum)]
+#[strum(serialize_all = "UPPERCASE", const_into_str)]
 pub enum FinalStatus {
     Completed,
     Expired,
     Error,
-}
-
-impl FinalStatus {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            FinalStatus::Completed => "COMPLETED",
-            FinalStatus::Expired => "EXPIRED",
-            FinalStatus::Error => "ERROR",
-        }
-    }
 }
 
 /// Value of `--since`: an age or a point in time.

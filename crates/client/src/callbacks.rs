@@ -155,7 +155,7 @@ pub(crate) async fn fetch_concluded(
     statuses: &[FinalStatus],
 ) -> Result<Vec<ConcludedCheck>, CommandError> {
     let statuses = if statuses.is_empty() { FinalStatus::value_variants() } else { statuses };
-    let statuses: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
+    let statuses: Vec<&str> = statuses.iter().map(FinalStatus::into_str).collect();
     let search = format!("status=in=({});updated_at=ge={}", statuses.join(","), timestamp::format(since));
     let mut concluded = vec![];
     for product in products.iter().copied() {

@@ -24,7 +24,7 @@ pub enum BreakerState {
 
 /// Outcome of a call, as the breaker counts it. The name is the value of the label `outcome` in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CallOutcome {
     /// The operator works, even if it reports an error about the subscriber or the device.
     Success,
@@ -146,7 +146,7 @@ impl Breaker {
     /// Calls to the operator by outcome, since the connector was created.
     pub fn call_counts(&self) -> Vec<(&'static str, u64)> {
         let counts = self.call_counts.iter().map(|count| count.load(Ordering::Relaxed));
-        CallOutcome::VARIANTS.iter().map(Into::into).zip(counts).collect()
+        CallOutcome::VARIANTS.iter().map(CallOutcome::into_str).zip(counts).collect()
     }
 }
 

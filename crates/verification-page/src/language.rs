@@ -68,7 +68,7 @@ impl Language {
 
     /// Renders a message, in English if the catalogue lacks it.
     pub(crate) fn format(self, message: Message, arguments: &FluentArgs<'_>) -> String {
-        let id: &'static str = message.into();
+        let id = message.into_str();
         let translated = format(self.bundle(), id, arguments);
         translated.or_else(|| format(Language::English.bundle(), id, arguments)).unwrap_or_else(|| id.to_owned())
     }
@@ -131,7 +131,7 @@ fn display_right_to_left(text: &str) -> Cow<'_, str> {
 
 /// Messages of the catalogues; the id is the name in kebab case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub(crate) enum Message {
     Number,
     Sandbox,
@@ -235,8 +235,7 @@ mod tests {
     #[test]
     fn every_catalogue_has_every_message_with_the_same_variables() {
         let english = variables(Language::English);
-        let known: BTreeSet<String> =
-            Message::VARIANTS.iter().map(|message| <&'static str>::from(message).to_owned()).collect();
+        let known: BTreeSet<String> = Message::VARIANTS.iter().map(|message| message.into_str().to_owned()).collect();
         assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), known);
         assert!(english.values().flatten().all(|name| name == "brand" || name == "tail"));
         for language in Language::translations() {

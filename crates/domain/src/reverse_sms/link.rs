@@ -14,8 +14,6 @@ pub enum Platform {
 }
 
 impl Platform {
-    pub const ALL: [Platform; 3] = [Platform::Android, Platform::Ios, Platform::Unknown];
-
     fn body_separator(self) -> &'static str {
         match self {
             Platform::Android => "?body=",

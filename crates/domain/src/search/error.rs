@@ -1,5 +1,7 @@
 //! Errors of search expressions, for API clients.
 
+use strum::VariantArray as _;
+
 use super::lexer::ComparisonOperator;
 use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS};
 
@@ -109,7 +111,8 @@ impl Reason {
                 "; a value with spaces or reserved characters needs quotes".to_owned()
             }
             Self::UnknownOperator(_) => {
-                format!("; operators are {}", quoted(ComparisonOperator::ALL.iter().map(|operator| operator.symbol())))
+                let symbols = ComparisonOperator::VARIANTS.iter().map(|operator| operator.symbol());
+                format!("; operators are {}", quoted(symbols))
             }
             Self::UnknownField { filterable, .. } => {
                 format!("; filterable are {}", quoted(filterable.iter().map(|field| field.name)))

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use strum::VariantArray;
+
 use super::error::{Reason, SyntaxError};
 
 /// A comparison operator. Alternative spellings (`=gt=` and `>`) are one variant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
@@ -18,17 +20,6 @@ pub(super) enum ComparisonOperator {
 }
 
 impl ComparisonOperator {
-    pub const ALL: [Self; 8] = [
-        Self::Equal,
-        Self::NotEqual,
-        Self::Greater,
-        Self::GreaterOrEqual,
-        Self::Less,
-        Self::LessOrEqual,
-        Self::In,
-        Self::Out,
-    ];
-
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -51,9 +42,9 @@ impl ComparisonOperator {
             (">", ComparisonOperator::Greater),
             ("<", ComparisonOperator::Less),
         ];
-        Self::ALL
-            .into_iter()
-            .map(|operator| (operator.symbol(), operator))
+        Self::VARIANTS
+            .iter()
+            .map(|operator| (operator.symbol(), *operator))
             .chain(ALTERNATIVE_SPELLINGS)
             .find(|(spelling, _)| text.starts_with(spelling))
             .map(|(spelling, operator)| (operator, spelling.len()))

@@ -46,5 +46,16 @@ mod tests {
         ] {
             assert_eq!(outcome.into_str(), name);
         }
+        for (error, name) in [
+            (TransportError::BlockedAddress, "blocked_address"),
+            (TransportError::Unresolved, "unresolved"),
+            (TransportError::Connection, "connection"),
+            (TransportError::Tls, "tls"),
+            (TransportError::Timeout, "timeout"),
+            (TransportError::TooLarge, "too_large"),
+            (TransportError::Protocol, "protocol"),
+        ] {
+            assert_eq!(error.into_str(), name);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::CallbackUrl;
+use strum::IntoStaticStr;
 
 /// POST request to a callback URL.
 #[derive(Clone, Debug)]
@@ -21,8 +22,9 @@ pub struct OutboundResponse {
     pub body: Vec<u8>,
 }
 
-/// Reason why a request got no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+/// Reason why a request got no response. The name is the value in attempt logs and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, thiserror::Error)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum TransportError {
     #[error("the host resolves to an address that is not allowed for callbacks")]
     BlockedAddress,
@@ -38,21 +40,6 @@ pub enum TransportError {
     TooLarge,
     #[error("the response is not valid HTTP")]
     Protocol,
-}
-
-impl TransportError {
-    /// Value in attempt logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TransportError::BlockedAddress => "blocked_address",
-            TransportError::Unresolved => "unresolved",
-            TransportError::Connection => "connection",
-            TransportError::Tls => "tls",
-            TransportError::Timeout => "timeout",
-            TransportError::TooLarge => "too_large",
-            TransportError::Protocol => "protocol",
-        }
-    }
 }
 
 /// HTTP client for callback URLs. The only production implementation enforces the address policy.

@@ -16,7 +16,7 @@ use crate::{breaker::CallOutcome, client::ClientError};
 
 /// Step of the exchange in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Stage {
     Discovery,
     Keys,
@@ -27,12 +27,6 @@ pub enum Stage {
     Token,
     IdToken,
     Api,
-}
-
-impl Stage {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -120,7 +120,7 @@ impl Camara {
 
     /// Logs an error, and records it in the health status and the breaker.
     fn record_error(&self, error: &CamaraError, breaker: &Breaker) -> ErrorCode {
-        let (connector, stage, code) = (&*self.config.name, error.stage.as_str(), error.code().into_str());
+        let (connector, stage, code) = (&*self.config.name, error.stage.into_str(), error.code().into_str());
         let (cause, status) = (error.cause(), error.status);
         if error.is_misconfiguration() {
             tracing::error!(connector, stage, ?cause, status, code, "operator rejected our client configuration");

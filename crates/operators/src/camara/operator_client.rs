@@ -176,7 +176,7 @@ impl<T> CachedDocument<T> {
         let (result, entry, ttl) = match (parsed, stale) {
             (Ok((value, ttl)), _) => (Ok(Arc::clone(&value)), Ok(value), ttl),
             (Err(error), Some(stale)) => {
-                let (connector, stage, cause) = (&*client.connector, error.stage.as_str(), error.cause());
+                let (connector, stage, cause) = (&*client.connector, error.stage.into_str(), error.cause());
                 tracing::warn!(
                     connector,
                     stage,

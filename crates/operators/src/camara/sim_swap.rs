@@ -59,7 +59,7 @@ impl Camara {
                 Some(Limitation::InsufficientHistory) => has_insufficient_history = true,
                 Some(Limitation::NotPermitted) => {
                     if operations.len() > 0 {
-                        let (connector, stage, cause) = (&*self.config.name, error.stage.as_str(), error.cause());
+                        let (connector, stage, cause) = (&*self.config.name, error.stage.into_str(), error.cause());
                         tracing::warn!(
                             connector,
                             stage,

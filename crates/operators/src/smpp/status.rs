@@ -180,9 +180,9 @@ impl BindStatus {
     }
 }
 
-/// Outcome of a received message or part.
+/// Outcome of a received message or part. The name is the value of a label in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SmppOutcome {
     /// Every message, whatever its outcome.
     Received,
@@ -207,13 +207,6 @@ pub enum SmppOutcome {
     TemporaryError,
     /// Not a valid PDU.
     Malformed,
-}
-
-impl SmppOutcome {
-    /// Label value in metrics.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 impl From<SmsOutcome> for SmppOutcome {
@@ -242,7 +235,7 @@ impl SmppCounters {
 
     /// All counts, with the labels of their outcomes.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        SmppOutcome::VARIANTS.iter().map(|outcome| (outcome.as_str(), self.get(*outcome)))
+        SmppOutcome::VARIANTS.iter().map(|outcome| (outcome.into_str(), self.get(*outcome)))
     }
 
     pub fn binds_up(&self) -> usize {
@@ -281,7 +274,7 @@ mod tests {
             SmsOutcome::Unmatched,
             SmsOutcome::Unusable,
         ] {
-            assert_eq!(SmppOutcome::from(outcome).as_str(), outcome.into_str());
+            assert_eq!(SmppOutcome::from(outcome).into_str(), outcome.into_str());
         }
     }
 }

@@ -39,9 +39,10 @@ impl WebhookConfig {
     pub const MAX_SKEW: Duration = Duration::from_mins(5);
 }
 
-/// The vendor and its secrets. A signature of `None` disables verification.
+/// The vendor and its secrets. A signature of `None` disables verification. The name is used in the configuration and
+/// in metrics.
 #[derive(Clone, Debug, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum WebhookDriver {
     Twilio(Twilio),
     Vonage(Vonage),
@@ -113,7 +114,9 @@ impl WebhookConfig {
             _ if restricts_access => Ok(()),
             SignatureCoverage::UrlOnly => Err(WebhookConfigError::SignatureWithoutBody(name())),
             SignatureCoverage::Disabled => Err(WebhookConfigError::SignatureOff(name())),
-            SignatureCoverage::Unsupported => Err(WebhookConfigError::NoSignatureScheme(name(), self.driver.as_str())),
+            SignatureCoverage::Unsupported => {
+                Err(WebhookConfigError::NoSignatureScheme(name(), self.driver.into_str()))
+            }
         }
     }
 
@@ -129,11 +132,6 @@ impl WebhookConfig {
 }
 
 impl WebhookDriver {
-    /// Name in the configuration and in metrics.
-    pub fn as_str(&self) -> &'static str {
-        self.into()
-    }
-
     pub(super) fn vendor(&self) -> &dyn WebhookVendor {
         match self {
             WebhookDriver::Twilio(twilio) => twilio,

@@ -294,7 +294,8 @@ impl Webhook {
             None => self.health.record_success(self.clock.now()),
             Some(what) => self.health.record_error(what, self.clock.now()),
         }
-        tracing::debug!(webhook.name = %self.config.name, webhook.outcome = outcome.as_str(), "webhook request processed");
+        let (name, label) = (&self.config.name, outcome.into_str());
+        tracing::debug!(webhook.name = %name, webhook.outcome = label, "webhook request processed");
         let vendor = self.config.driver.vendor();
         match outcome {
             WebhookOutcome::Accepted
@@ -353,9 +354,9 @@ fn connector_state(ConnectorHealth { last_success_at, last_error, .. }: &Connect
     }
 }
 
-/// Outcome of a webhook request or of one of its messages.
+/// Outcome of a webhook request or of one of its messages. The name is the value of a label in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum WebhookOutcome {
     /// The inbox stored the message.
     Accepted,
@@ -388,11 +389,6 @@ pub enum WebhookOutcome {
 }
 
 impl WebhookOutcome {
-    /// Label value in metrics.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Error text for the console. `None`: not an error.
     pub fn error_message(self) -> Option<&'static str> {
         match self {
@@ -422,7 +418,7 @@ impl WebhookCounters {
 
     /// All counts, with the labels of their outcomes.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        WebhookOutcome::VARIANTS.iter().map(|outcome| (outcome.as_str(), self.get(*outcome)))
+        WebhookOutcome::VARIANTS.iter().map(|outcome| (outcome.into_str(), self.get(*outcome)))
     }
 
     pub fn get(&self, outcome: WebhookOutcome) -> u64 {

@@ -129,7 +129,7 @@ async fn invalid_settings_are_rejected() {
         HttpHlr::new(config, Arc::clone(&client), clock(), Arc::new(SystemEntropy::default())).err()
     };
     for driver in all_drivers(&Url::parse("ftp://vendor.example/").unwrap()) {
-        let name = driver.as_str();
+        let name = driver.into_str();
         assert!(refused(driver).is_some(), "{name}");
     }
     for driver in all_drivers(&base) {
@@ -160,7 +160,7 @@ async fn invalid_settings_are_rejected() {
 async fn debug_output_masks_secrets() {
     let client = client();
     for driver in all_drivers(&Url::parse("https://vendor.example/").unwrap()) {
-        let (name, shown) = (driver.as_str(), format!("{driver:?}"));
+        let (name, shown) = (driver.into_str(), format!("{driver:?}"));
         let secrets = [SECRET, "secret-of-ours", "key=secret"];
         assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");
         let source = source(driver, &client);

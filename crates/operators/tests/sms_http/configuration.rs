@@ -39,7 +39,7 @@ fn unsigned() -> [WebhookDriver; 9] {
 #[test]
 fn unsigned_webhook_requires_restricted_access() {
     for driver in unsigned() {
-        let name = driver.as_str();
+        let name = driver.into_str();
         let error = config_error(unrestricted(driver.clone())).unwrap().to_string();
         assert!(error.contains("needs allowed addresses or a path secret"), "{name}: {error}");
         assert_eq!(config_error(restricted(driver.clone())), None, "{name}");

@@ -115,7 +115,7 @@ async fn missing_sender_is_unattributed() {
         (generic("/from/number"), TestRequest::json(&json!({"from": {}, "to": RECEIVER, "text": "VERIFY"}))),
     ];
     for (driver, request) in requests {
-        let name = driver.as_str();
+        let name = driver.into_str();
         let fixture = WebhookFixture::new(restricted(driver));
         assert_eq!(fixture.send(&request.with_path_secret()).await.status, StatusCode::OK, "{name}");
         assert_eq!(

@@ -119,7 +119,7 @@ async fn telnyx_group_message_matches_any_recipient() {
 #[tokio::test]
 async fn national_numbers_are_accepted_from_gateways() {
     for driver in [WebhookDriver::Kannel(Kannel), WebhookDriver::Jasmin(Jasmin)] {
-        let vendor = by_name(driver.as_str());
+        let vendor = by_name(driver.into_str());
         let fixture = WebhookFixture::new(WebhookConfig { country: "GB".parse().ok(), ..restricted(driver) });
         for (at, from) in ["07700900001", "+447700900001", "00447700900001", "07700 900001"].into_iter().enumerate() {
             let id = at.to_string();

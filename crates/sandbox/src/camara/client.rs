@@ -66,6 +66,7 @@ impl OAuthClient {
 
 /// An API scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub enum Scope {
     #[strum(serialize = "number-verification:verify")]
     VerifyNumber,
@@ -81,10 +82,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Tokens with such a scope are single-use.
     fn is_number_verification(self) -> bool {
         matches!(self, Self::VerifyNumber | Self::ReadDeviceNumber)
@@ -120,7 +117,7 @@ impl Scopes {
             match name {
                 None => {}
                 Some("openid") => openid = true,
-                Some(name) => match allowed.iter().find(|scope| scope.as_str() == name) {
+                Some(name) => match allowed.iter().find(|scope| scope.into_str() == name) {
                     Some(scope) if apis.contains(scope) => {}
                     Some(scope) => apis.push(*scope),
                     None => return Err(invalid("unknown scope, or not allowed for this client")),

@@ -128,7 +128,7 @@ fn build_response(status: StatusCode, content_type: &'static str, body: impl Int
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum OAuthErrorCode {
     AuthorizationPending,
     ExpiredToken,
@@ -149,10 +149,6 @@ pub(super) enum OAuthErrorCode {
 }
 
 impl OAuthErrorCode {
-    pub(super) fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     pub(super) fn with_description(self, description: &'static str) -> OAuthError {
         OAuthError { code: self, description }
     }
@@ -178,7 +174,7 @@ impl OAuthError {
     }
 
     pub(super) fn into_response_with(self, status: StatusCode) -> HttpResponse {
-        let body = json!({ "error": self.code.as_str(), "error_description": self.description });
+        let body = json!({ "error": self.code.into_str(), "error_description": self.description });
         let mut response = json_response_with_status(status, &body);
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"operator\""));

@@ -249,7 +249,7 @@ async fn send_test(State(app): State<App>, ids: PathParameters, form: SessionFor
     })?;
     let outcome = match sent.response {
         Ok(status) => status.to_string(),
-        Err(error) => error.as_str().to_owned(),
+        Err(error) => error.into_str().to_owned(),
     };
     let millis = u64::try_from(sent.elapsed.as_millis()).unwrap_or(u64::MAX);
     let flash = Flash::TestCallback { product, outcome, millis };

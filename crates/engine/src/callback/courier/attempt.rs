@@ -84,7 +84,7 @@ impl Courier {
             started_at,
             ended_at,
             status: response.as_ref().ok().map(|response| response.status),
-            failure: response.as_ref().err().map(|error| error.as_str().to_owned()),
+            failure: response.as_ref().err().map(|error| error.into_str().to_owned()),
             exchange: self.seal_exchange(&keys, &callback, sent, response.ok()),
         };
         self.settle(&callback, is_delivered, log).await;

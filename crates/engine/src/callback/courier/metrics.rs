@@ -48,7 +48,7 @@ impl CourierCounters {
         let result_name = match result {
             Ok(200) => "ok",
             Ok(_) => "other_status",
-            Err(error) => error.as_str(),
+            Err(error) => error.into_str(),
         };
         if let Some(index) = ATTEMPT_RESULTS.iter().position(|known| *known == result_name) {
             add(&self.attempts[index], 1);

@@ -9,6 +9,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::{ClientId, ProjectId},
 };
+use strum::VariantArray;
 use uuid::Uuid;
 
 use super::StoreError;
@@ -49,7 +50,7 @@ pub struct Rejection {
 }
 
 /// Class of HTTP statuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum StatusClass {
     Success,
     ClientError,
@@ -57,8 +58,6 @@ pub enum StatusClass {
 }
 
 impl StatusClass {
-    pub const ALL: [StatusClass; 3] = [StatusClass::Success, StatusClass::ClientError, StatusClass::ServerError];
-
     pub fn range(self) -> RangeInclusive<u16> {
         match self {
             StatusClass::Success => 100..=399,
@@ -68,7 +67,8 @@ impl StatusClass {
     }
 
     pub fn from_status(status: u16) -> Self {
-        StatusClass::ALL.into_iter().find(|class| class.range().contains(&status)).unwrap_or(StatusClass::ServerError)
+        let class = StatusClass::VARIANTS.iter().copied().find(|class| class.range().contains(&status));
+        class.unwrap_or(StatusClass::ServerError)
     }
 }
 

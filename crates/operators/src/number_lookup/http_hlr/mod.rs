@@ -48,7 +48,7 @@ impl HlrConfig {
 
 /// Provider of lookups; the names are those of the configuration.
 #[derive(Clone, Debug, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HlrDriver {
     Infobip(Infobip),
     HlrLookups(HlrLookups),
@@ -94,10 +94,6 @@ struct SigningContext<'a> {
 }
 
 impl HlrDriver {
-    pub fn as_str(&self) -> &'static str {
-        self.into()
-    }
-
     fn vendor(&self) -> &(dyn HlrVendor + Send + Sync) {
         match self {
             HlrDriver::Infobip(vendor) => vendor,
@@ -111,7 +107,7 @@ impl HlrDriver {
 
 /// HTTP lookup source.
 #[derive(derive_more::Debug)]
-#[debug("HttpHlr({}, {})", config.name, config.driver.as_str())]
+#[debug("HttpHlr({}, {})", config.name, config.driver.into_str())]
 pub struct HttpHlr {
     config: HlrConfig,
     client: LookupClient,

@@ -70,7 +70,7 @@ impl ClientRedirect<'_> {
     }
 
     fn redirect_error(&self, error: OAuthError, state: Option<&str>) -> HttpResponse {
-        self.redirect(&[("error", error.code.as_str()), ("error_description", error.description)], state)
+        self.redirect(&[("error", error.code.into_str()), ("error_description", error.description)], state)
     }
 }
 

@@ -27,7 +27,7 @@ const MAX_ASSERTION_LIFETIME: i64 = 300;
 
 /// `GET /.well-known/openid-configuration`
 pub(super) fn discovery_document(state: &OperatorState, fault: &EndpointFault) -> Value {
-    let scopes = ["openid"].into_iter().chain(Scope::VARIANTS.iter().map(|scope| scope.as_str()));
+    let scopes = ["openid"].into_iter().chain(Scope::VARIANTS.iter().map(Scope::into_str));
     let methods = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
     json!({
         "issuer": state.stated_issuer(fault),

@@ -121,7 +121,7 @@ fn connectors_compare_by_settings_and_secrets() {
 fn read_webhook(driver: &str, rest: &str) -> WebhookConfig {
     let mut connectors = load_valid(&format!("{SMS_HTTP}driver = \"{driver}\"\n{rest}"), SECRETS).connectors;
     let Connector::SmsHttp(webhook) = connectors.remove(0).connector else { panic!() };
-    assert_eq!(webhook.driver.as_str(), driver);
+    assert_eq!(webhook.driver.into_str(), driver);
     *webhook
 }
 

@@ -24,6 +24,7 @@ use std::{
 };
 
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
+use strum::VariantArray;
 
 /// Bounds on callbacks in memory and in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +83,8 @@ enum DestinationHealth {
     Poor,
 }
 
-/// Class of destinations that a slot is charged to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Class of destinations that a slot is charged to. In scheduling order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum DestinationClass {
     Proven,
     Unproven,
@@ -91,9 +92,6 @@ pub enum DestinationClass {
 }
 
 impl DestinationClass {
-    /// In scheduling order.
-    const ALL: [DestinationClass; 3] = [DestinationClass::Proven, DestinationClass::Unproven, DestinationClass::Poor];
-
     /// A workspace may hold up to this many times as many slots as are free: with 3, a single active workspace gets
     /// three quarters of the slots; with 1, half. Unproven destinations get 1, because their attempts can last until
     /// the timeout.
@@ -195,7 +193,7 @@ impl<T> Scheduler<T> {
 
     /// Free queue places of all classes.
     pub fn free_capacity(&self) -> usize {
-        DestinationClass::ALL.into_iter().map(|class| self.free_queue_places(class)).sum()
+        DestinationClass::VARIANTS.iter().map(|&class| self.free_queue_places(class)).sum()
     }
 
     /// A first attempt of this tenant can be queued, whatever its destination.
@@ -206,7 +204,7 @@ impl<T> Scheduler<T> {
     /// Up to `limit` projects that cannot queue `rows` more callbacks in some class.
     pub fn projects_without_room(&self, rows: usize, limit: usize) -> Vec<ProjectId> {
         let margin = rows.saturating_sub(1);
-        let without_room = DestinationClass::ALL.into_iter().flat_map(|class| {
+        let without_room = DestinationClass::VARIANTS.iter().flat_map(|&class| {
             let free = self.free_queue_places(class).saturating_sub(margin);
             let workspaces = self.classes[class as usize].workspaces.values();
             workspaces.flat_map(move |workspace| {
@@ -268,7 +266,7 @@ impl<T> Scheduler<T> {
 
     /// The next item to send and its slot.
     pub fn next(&mut self) -> Option<(SlotGrant, T)> {
-        DestinationClass::ALL.into_iter().find_map(|class| self.next_in_class(class))
+        DestinationClass::VARIANTS.iter().find_map(|&class| self.next_in_class(class))
     }
 
     fn next_in_class(&mut self, class: DestinationClass) -> Option<(SlotGrant, T)> {

@@ -222,7 +222,7 @@ fn assert_sound(scheduler: &Scheduler<u32>, grants: &[SlotGrant]) {
     for (class, most) in [(DestinationClass::Unproven, unproven_in_flight), (DestinationClass::Poor, poor_in_flight)] {
         assert!(scheduler.classes[class as usize].usage.held <= most, "{class:?}");
     }
-    for class in DestinationClass::ALL {
+    for &class in DestinationClass::VARIANTS {
         let state = &scheduler.classes[class as usize];
         let of_class = |destination: &&Destination<u32>| destination.health.class() == class;
         let waiting: usize = scheduler.destinations.values().filter(of_class).map(|of| of.waiting.len()).sum();
