@@ -7,12 +7,12 @@ help: ## List the commands
 
 dev: ## Build quickly and run the service with SQLite; prints a sign-in link and the next commands
 	@cargo build --profile quick --package ringtrue-server --bin ringtrue
-	@exec target/quick/ringtrue dev
+	@exec "$${CARGO_TARGET_DIR:-target}/quick/ringtrue" dev
 
 release: ## Build the optimised, stripped binary for production; prints its path and size
 	@cargo build --release --locked --package ringtrue-server --bin ringtrue
 	@mkdir -p target/shipped
-	@strip --strip-debug --output-file=target/shipped/ringtrue target/release/ringtrue
+	@strip --strip-debug --output-file=target/shipped/ringtrue "$${CARGO_TARGET_DIR:-target}/release/ringtrue"
 	@du --apparent-size --human-readable target/shipped/ringtrue | awk '{ print $$2 ": " $$1 }'
 
 test: setup ## Run all checks and tests, on SQLite and PostgreSQL

@@ -43,7 +43,13 @@ consoleTest('newcomer tries each product in the browser', async (visitor) => {
   await expectOutcome(page, 'no SIM change');
 
   await start(visitor);
+  await page.getByRole('button', { name: 'Try Eligibility' }).click();
+  await page.getByText('A verification uses Secure SNA, then Reverse SMS.').waitFor();
+
+  await start(visitor);
   await page.getByRole('button', { name: 'Start a verification' }).click();
   await page.frameLocator('iframe').getByRole('heading').first().waitFor();
   await visitor.inspect('handset-verification');
+  await page.getByRole('link', { name: 'View verification' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Verification' }).waitFor();
 });

@@ -19,8 +19,8 @@ use crate::{
     http::app::App,
 };
 
-/// Number of the verification in the browser. As each number may be checked five times in ten minutes, every example
-/// has its own. All match, because they are even.
+/// Number of the verification in the browser. Every example has its own, so that a search finds the checks of one example.
+/// All match, because they are even.
 const FIRST_NUMBER: &str = "+990123456700";
 const CALLBACK_URL: &str = "http://127.0.0.1:9099/callbacks";
 
@@ -36,7 +36,7 @@ struct GettingStartedPage {
     examples: Vec<Example>,
 }
 
-/// A check of one product in the browser.
+/// A first use of one product in the browser.
 #[derive(Debug)]
 struct BrowserTrial {
     product: Product,
@@ -44,8 +44,18 @@ struct BrowserTrial {
     text: &'static str,
 }
 
+impl BrowserTrial {
+    /// Page of the project that handles the form, and its field with the number.
+    fn form(&self) -> (&'static str, &'static str) {
+        match self.product {
+            Product::Eligibility => ("eligibility", "user"),
+            _ => ("handset", "number"),
+        }
+    }
+}
+
 /// Each with its own number, as the examples.
-const BROWSER_TRIALS: [BrowserTrial; 4] = [
+const BROWSER_TRIALS: [BrowserTrial; 5] = [
     BrowserTrial {
         product: Product::ReverseSms,
         number: "+990123456718",
@@ -64,7 +74,12 @@ const BROWSER_TRIALS: [BrowserTrial; 4] = [
     BrowserTrial {
         product: Product::SimSwap,
         number: "+990123456724",
-        text: "The operator says whether the SIM of a number was changed lately.",
+        text: "The operator says whether the SIM of a number was changed recently.",
+    },
+    BrowserTrial {
+        product: Product::Eligibility,
+        number: "+990123456726",
+        text: "The service says which products can verify the user of a number.",
     },
 ];
 

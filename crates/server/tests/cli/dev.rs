@@ -184,7 +184,7 @@ fn sign_in_link_is_renewed_by_the_command_of_the_page() {
     assert_eq!(status, 410, "{used}");
     let (_, sign_in) = get(base_url(&dev), "/console/sign-in");
     for page in [used, sign_in] {
-        let command = commands(&page, "aria-label=\"Command\"><code>");
+        let command = commands(&page, "aria-label=\"Command\"><code id=\"command\">");
         assert!(printed.contains(&command), "{command}");
         let output = run_in_shell(&[&format!("{command} --output json")]);
         let made: Value = serde_json::from_str(&output).expect("JSON");

@@ -48,7 +48,9 @@ pub fn routes() -> Routes {
 #[template(path = "console/check.html")]
 struct CheckPage {
     layout: Layout,
-    product: &'static str,
+    /// Title of the list that contains it.
+    list_title: String,
+    is_verification: bool,
     list_path: String,
     id: ShortId,
     path: String,
@@ -66,6 +68,8 @@ struct CheckPage {
     is_open: bool,
     /// Titles and curl commands.
     commands: Vec<(&'static str, String)>,
+    /// Scope of the token that the commands need.
+    scope: Product,
 }
 
 /// A step of a verification.
@@ -125,7 +129,8 @@ async fn detail(
     let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
     let log = app.engine.callbacks.callback_log(project, id).await?;
-    let layout = access.layout("Check", menu_section(product));
+    let is_verification = product == Product::Verification;
+    let layout = access.layout(if is_verification { "Verification" } else { "Check" }, menu_section(product));
     let list_path = format!("{}/checks/{product}", layout.project_path());
     let mut facts = vec![
         ("Number", masked_number(&check)),
@@ -153,7 +158,8 @@ async fn detail(
     facts.retain(|(_, value)| !value.is_empty());
     let step_view = |step: &Step| StepView::new(layout.project_path(), step);
     Ok(page::render_ok(&CheckPage {
-        product: product.title(),
+        list_title: if is_verification { "Verifications".to_owned() } else { format!("{} checks", product.title()) },
+        is_verification,
         path: format!("{list_path}/{id}"),
         resend_path: format!("{list_path}/{id}/resend"),
         list_path,
@@ -170,6 +176,7 @@ async fn detail(
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
         commands: curl_commands(app.engine.base_url(), &check),
+        scope: product,
         layout,
     }))
 }
@@ -233,5 +240,9 @@ fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)
     let body = shell_quote(&serde_json::Value::Object(body).to_string());
     let curl = format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}");
     let create = format!("{curl} -H \"Content-Type: application/json\" -d {body}");
-    vec![("Retrieve this check", format!("{curl}/{}", check.id)), ("Create a similar check", create)]
+    let (retrieve_title, create_title) = match check.product {
+        Product::Verification => ("Retrieve this verification", "Create a similar verification"),
+        _ => ("Retrieve this check", "Create a similar check"),
+    };
+    vec![(retrieve_title, format!("{curl}/{}", check.id)), (create_title, create)]
 }

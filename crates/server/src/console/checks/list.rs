@@ -141,7 +141,8 @@ async fn list(
     let query = Query::parse(query.as_deref(), &["search", "page", "from", "to"])?;
     let request = query.page_with_default_size(page::PAGE_SIZE)?;
     let search = query.get("search").unwrap_or_default().trim().to_owned();
-    let layout = access.layout("Checks", menu_section(product));
+    let is_verification = product == Product::Verification;
+    let layout = access.layout(if is_verification { "Verifications" } else { "Checks" }, menu_section(product));
     let here = format!("{}/checks/{product}", layout.project_path());
     let filters = CheckFilters::parse(&search);
     if query.get("from").or(query.get("to")).is_some() {
@@ -178,7 +179,7 @@ async fn list(
         &ChecksPage {
             tabs,
             product: product.title(),
-            is_verification: product == Product::Verification,
+            is_verification,
             chip_groups: chip_groups(&here, &filters, product, today),
             from: date(filters.from),
             to: date(filters.to),

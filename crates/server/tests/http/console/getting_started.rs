@@ -14,7 +14,7 @@ fn path_of(world: &World, project: &TestProject) -> String {
 #[tokio::test]
 async fn sandbox_projects_have_commands_without_secrets() {
     let world = World::sqlite().await;
-    let project = world.project("Shop", json!({"products": ["reverse_sms", "verification"]})).await;
+    let project = world.project("Shop", json!({"products": ["reverse_sms", "eligibility", "verification"]})).await;
     let path = path_of(&world, &project);
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
     let page = developer.get(&format!("{path}/getting-started")).await.assert(200);
@@ -33,6 +33,11 @@ async fn sandbox_projects_have_commands_without_secrets() {
     let handset =
         developer.submit_and_follow(&format!("{path}/getting-started"), &format!("{path}/handset"), &number).await;
     assert!(handset.assert(200).text().contains("Hosted page"));
+    assert!(text.contains("Try Eligibility"), "{text}");
+    let user = [("user", "+990123456726")];
+    let explanation = developer.submit(&format!("{path}/getting-started"), &format!("{path}/eligibility"), &user).await;
+    let explanation = explanation.assert(200).text();
+    assert!(explanation.contains("A verification uses"), "{explanation}");
 
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let text = viewer.get(&format!("{path}/getting-started")).await.assert(200).text();
