@@ -19,7 +19,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::KeyPurpose;
 use strum::VariantNames as _;
 
-use super::error::EXIT_CODES;
+use super::{dev::DEFAULT_DATA_DIR, error::EXIT_CODES};
 
 /// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]
@@ -70,7 +70,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Console(ConsoleAction),
     /// Diagnose this deployment and suggest fixes
-    Doctor,
+    Doctor(DataDirArguments),
     /// Run after restoring the database from a backup, before servers start: revokes all access tokens and sessions,
     /// abandons overdue callbacks, and records the restore.
     Restored(RestoredArguments),
@@ -95,7 +95,7 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 pub(super) struct DevArguments {
     /// Directory of the database, keys and credentials
-    #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA_DIR)]
     pub data: PathBuf,
     /// Loopback address and port to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_loopback_address)]

@@ -81,13 +81,7 @@ async fn with_engine<T>(
         let base_url = base_url(&config);
         return context.with_engine_for(&config, async |engine| work(engine, &base_url).await).await;
     };
-    if context.config_file.is_some() {
-        return Err(CliError::usage(
-            "`--data` and `--config` cannot be combined",
-            "Use `--data DIR` for `ringtrue dev`, and `--config PATH` for `ringtrue serve`.",
-        ));
-    }
-    let dev::DevDeployment { config, master, base_url } = dev::open_data_dir(data, &context.environment)?;
+    let dev::DevDeployment { config, master, base_url } = dev::open_data_dir(context, data)?;
     context.with_engine_and_key(&config, master, async |engine| work(engine, &base_url).await).await
 }
 

@@ -101,7 +101,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Erase(arguments) => database::erase(context, &arguments).await,
         Command::Eligibility(action) => eligibility::run(context, action).await,
         Command::Console(action) => console::run(context, action).await,
-        Command::Doctor => doctor::doctor(context).await,
+        Command::Doctor(arguments) => doctor::doctor(context, &arguments).await,
         Command::Restored(arguments) => database::restored(context, &arguments).await,
         Command::Backup(arguments) => transfer::backup(context, &arguments).await,
         Command::Export(arguments) => transfer::export(context, &arguments).await,

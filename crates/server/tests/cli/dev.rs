@@ -197,6 +197,24 @@ fn sign_in_link_is_renewed_by_the_command_of_the_page() {
 }
 
 #[test]
+fn doctor_diagnoses_the_data_directory() {
+    let folder = folder();
+    let (server, dev) = start(folder.path());
+    let text = run(ringtrue(folder.path()).args(["doctor", "--data", "data"])).expect_code(0).text();
+    let address = base_url(&dev).strip_prefix("http://").unwrap();
+    for part in [
+        "✓ configuration: `ringtrue dev` in data",
+        "✓ keys: ",
+        &format!("✓ http.listen: Ringtrue is already listening on {address}"),
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    let refused = run(ringtrue(folder.path()).args(["doctor", "--data", "elsewhere"])).expect_code(1);
+    assert!(refused.errors().contains("is not a data directory"), "{}", refused.errors());
+    server.stop();
+}
+
+#[test]
 fn commands_of_the_page_run_a_check_with_callback() {
     let folder = folder();
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));

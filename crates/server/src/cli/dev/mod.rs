@@ -40,6 +40,7 @@ use crate::{
     wiring::{self, NodeDependencies, RunningNode},
 };
 
+pub(super) const DEFAULT_DATA_DIR: &str = "ringtrue-data";
 /// Simulated number that matches, because its last digit is even.
 const NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";
@@ -82,9 +83,17 @@ pub(super) struct DevDeployment {
     pub base_url: String,
 }
 
-pub(super) fn open_data_dir(path: &Path, environment: &Environment) -> Result<DevDeployment, CliError> {
+pub(super) fn open_data_dir(context: &CommandContext, path: &Path) -> Result<DevDeployment, CliError> {
+    if context.config_file.is_some() {
+        return Err(CliError::usage(
+            "`--data` and `--config` cannot be combined",
+            "Use `--data DIR` for `ringtrue dev`, and `--config PATH` for `ringtrue serve`.",
+        ));
+    }
     let (database, master, base_url) = DataDir::open_existing(path)?;
-    let config = config::load_for_development(&database, SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), environment)?;
+    let listen = base_url.as_deref().and_then(|url| url.strip_prefix("http://")).and_then(|text| text.parse().ok());
+    let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)));
+    let config = config::load_for_development(&database, listen, &context.environment)?;
     let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
     Ok(DevDeployment { config, master, base_url })
 }

@@ -20,8 +20,8 @@ use strum::VariantArray as _;
 use super::{Finding, failed, passed, skipped};
 use crate::{
     cli::{
-        context::{CommandContext, database_clock, open_store},
-        error::REGION_HINT,
+        context::{database_clock, open_store},
+        error::{CliError, REGION_HINT},
     },
     config::{Config, Connector, Distribute},
     state_file::StateFile,
@@ -40,8 +40,8 @@ const RESIDENCY: &str = "data residency";
 /// Room for the write-ahead log of a busy server, and for a day of checks.
 const MIN_FREE_BYTES: u64 = 256 << 20;
 
-pub(super) async fn check_key_and_database(context: &CommandContext, config: &Config) -> Vec<Finding> {
-    let (master, master_finding) = match context.master_key(config) {
+pub(super) async fn check_key_and_database(config: &Config, master: Result<MasterKey, CliError>) -> Vec<Finding> {
+    let (master, master_finding) = match master {
         Ok(master) => (Some(master), passed(MASTER_KEY, "valid and not exposed")),
         Err(error) => (
             None,

@@ -8,13 +8,16 @@ mod database;
 mod listeners;
 mod operators;
 
-use std::{borrow::Cow, fs};
+use std::{borrow::Cow, fs, path::Path};
 
 use ringtrue_client::{
     CommandError,
     printer::{self, Output, Printer, Record},
 };
-use ringtrue_engine::ports::{Clock, SystemClock};
+use ringtrue_engine::{
+    keys::MasterKey,
+    ports::{Clock, SystemClock},
+};
 use serde_json::json;
 
 use self::{
@@ -22,7 +25,12 @@ use self::{
     listeners::{check_certificates, check_listeners},
     operators::check_peers,
 };
-use super::{arguments::ConfigAction, context::CommandContext, error::CliError};
+use super::{
+    arguments::{ConfigAction, DataDirArguments},
+    context::CommandContext,
+    dev,
+    error::CliError,
+};
 use crate::{
     config::{ChangedSetting, Config, DEFAULTS, LoadedConfig, MasterKeyError},
     prepared,
@@ -102,30 +110,45 @@ fn setting_record(changed: &ChangedSetting) -> Record {
     vec![("key", json!(changed.key)), ("value", json!(changed.value)), ("from", json!(changed.origin.to_string()))]
 }
 
-pub(super) async fn doctor(context: &CommandContext) -> Result<(), CliError> {
-    let findings = match context.load() {
-        Err(error) => vec![failed(
-            "configuration",
-            error.to_string(),
-            "Correct it; `ringtrue config default` documents every key.",
-        )],
-        Ok(loaded) => run_checks(context, loaded).await,
+pub(super) async fn doctor(context: &CommandContext, arguments: &DataDirArguments) -> Result<(), CliError> {
+    let findings = match &arguments.data {
+        Some(data) => {
+            let dev::DevDeployment { config, master, .. } = dev::open_data_dir(context, data)?;
+            run_checks(&config, format!("`ringtrue dev` in {}", data.display()), Ok(master)).await
+        }
+        None => check_configured(context).await,
     };
     let all_passed = !findings.iter().any(Finding::is_failure);
     print_findings(context.printer, &findings, all_passed)?;
     if all_passed { Ok(()) } else { Err(CommandError::AlreadyReported.into()) }
 }
 
-async fn run_checks(context: &CommandContext, LoadedConfig { config, file, .. }: LoadedConfig) -> Vec<Finding> {
+async fn check_configured(context: &CommandContext) -> Vec<Finding> {
+    let LoadedConfig { config, file, .. } = match context.load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let hint = "Correct it; `ringtrue config default` documents every key.";
+            return vec![failed("configuration", error.to_string(), hint)];
+        }
+    };
+    if file.is_none() && Path::new(dev::DEFAULT_DATA_DIR).is_dir() {
+        printer::print_note("For the `ringtrue dev` of this directory, use `ringtrue doctor --data ringtrue-data`.");
+    }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
-    let mut findings = vec![passed("configuration", source), check_base_url(&config)];
-    findings.extend(check_key_and_database(context, &config).await);
-    let certificates = check_certificates(&config, SystemClock.now());
-    findings.push(check_files(&config, &certificates));
-    findings.extend(certificates);
-    findings.extend(check_listeners(&config).await);
-    findings.extend(check_peers(&config).await);
+    let mut findings = run_checks(&config, source, context.master_key(&config)).await;
+    // Not of `ringtrue dev`, which has few connections.
     findings.push(check_open_files(&config));
+    findings
+}
+
+async fn run_checks(config: &Config, source: String, master: Result<MasterKey, CliError>) -> Vec<Finding> {
+    let mut findings = vec![passed("configuration", source), check_base_url(config)];
+    findings.extend(check_key_and_database(config, master).await);
+    let certificates = check_certificates(config, SystemClock.now());
+    findings.push(check_files(config, &certificates));
+    findings.extend(certificates);
+    findings.extend(check_listeners(config).await);
+    findings.extend(check_peers(config).await);
     findings
 }
 
