@@ -137,11 +137,14 @@ impl ProfileStore {
             [] => "No profiles yet.".to_owned(),
             names => format!("Profiles: {}.", names.join(", ")),
         };
+        let login = if name.to_string() == DEFAULT_PROFILE {
+            "ringtrue login".to_owned()
+        } else {
+            format!("ringtrue login --profile {name}")
+        };
         Err(CommandError::NotSignedIn {
             message: format!("no profile `{name}`"),
-            hint: format!(
-                "{known} Create it with `ringtrue login --profile {name}`; for `ringtrue dev`, add --data ringtrue-data."
-            ),
+            hint: format!("{known} Create it with `{login}`; for `ringtrue dev`, with `{login} --data ringtrue-data`."),
         })
     }
 

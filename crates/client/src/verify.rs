@@ -58,7 +58,17 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
             Ok(())
         })
         .await?;
+    printer::print_note(describe_end(&concluded));
     if text_field(&concluded, "status") == Some("COMPLETED") { Ok(()) } else { Err(CommandError::AlreadyReported) }
+}
+
+fn describe_end(verification: &Value) -> &'static str {
+    match (text_field(verification, "status"), verification.get("match").and_then(Value::as_bool)) {
+        (Some("COMPLETED"), Some(true)) => "The number is verified.",
+        (Some("COMPLETED"), _) => "No match: the phone has another number.",
+        (Some("EXPIRED"), _) => "The verification has expired.",
+        _ => "The verification failed: no method led to a result.",
+    }
 }
 
 /// Prints the failed steps, except those that were printed.

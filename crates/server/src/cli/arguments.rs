@@ -276,7 +276,7 @@ pub(super) enum ConsoleAction {
 pub(super) struct LinkArguments {
     /// Email of an administrator of this deployment. An existing account that becomes one loses its password and
     /// sessions.
-    #[arg(long, value_name = "EMAIL", group = "recipient", required_unless_present_any = ["member", "account", "data"])]
+    #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub admin: Option<Email>,
     /// Email of a member to invite to a workspace
     #[arg(long, value_name = "EMAIL", group = "recipient", requires = "workspace")]

@@ -55,6 +55,11 @@ async fn change_account(
 }
 
 async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Result<(), CliError> {
+    let LinkArguments { admin, member, account, deployment, .. } = arguments;
+    if admin.as_ref().or(member.as_ref()).or(account.as_ref()).is_none() && deployment.data.is_none() {
+        // Before the configuration is read, which the server of `ringtrue dev` does not have.
+        return Err(no_recipient());
+    }
     let (link, url) = with_engine(context, &arguments.deployment, async |engine, base_url| {
         let link = issue_link(engine, arguments).await?;
         let url = format!("{base_url}{}", link.path);
@@ -85,6 +90,13 @@ async fn with_engine<T>(
     context.with_engine_and_key(&config, master, async |engine| work(engine, &base_url).await).await
 }
 
+fn no_recipient() -> CliError {
+    CliError::usage(
+        "no email given",
+        "Use --admin EMAIL, --member EMAIL or --account EMAIL; for `ringtrue dev`, --data ringtrue-data.",
+    )
+}
+
 async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<AccessLink, CliError> {
     let operator = Administrator::operator();
     match arguments {
@@ -107,7 +119,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
             })
         }
         LinkArguments { deployment: DataDirArguments { data: Some(_) }, .. } => dev::create_sign_in_link(engine).await,
-        _ => Err(CliError::usage("no email given", "Use --admin, --member or --account.")),
+        _ => Err(no_recipient()),
     }
 }
 

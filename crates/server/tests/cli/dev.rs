@@ -192,7 +192,7 @@ fn sign_in_link_is_renewed_by_the_command_of_the_page() {
         assert_eq!(open_link(base_url(&dev), made["url"].as_str().unwrap()).0, path);
     }
     let refused = run(ringtrue(folder.path()).args(["console", "link"])).expect_code(2);
-    assert!(refused.errors().contains("--admin <EMAIL>"), "{}", refused.errors());
+    assert!(refused.errors().contains("for `ringtrue dev`, --data ringtrue-data"), "{}", refused.errors());
     server.stop();
 }
 
