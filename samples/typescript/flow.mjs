@@ -153,6 +153,14 @@ if (!product && name !== 'listen') {
   console.error(`unknown argument: ${name}; expected ${Object.keys(PRODUCTS).join(', ')} or listen`);
   process.exit(2);
 }
+if (product && !(process.env.CLIENT_ID && process.env.CLIENT_SECRET)) {
+  console.error('CLIENT_ID and CLIENT_SECRET are not set: export the credential of a project');
+  process.exit(2);
+}
+server.on('error', (error) => {
+  console.error(`${error.message}; set CALLBACK_PORT to a free port, or to 0 for any`);
+  process.exit(1);
+});
 server.listen(Number(process.env.CALLBACK_PORT ?? 9099), '127.0.0.1', async () => {
   const address = server.address();
   const callbackUrl = `http://127.0.0.1:${typeof address === 'object' && address?.port}/callbacks`;

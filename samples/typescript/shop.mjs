@@ -194,6 +194,14 @@ const server = createServer(async (request, response) => {
   response.end();
 });
 
+if (!process.env.CLIENT_ID || !process.env.CLIENT_SECRET) {
+  console.error('CLIENT_ID and CLIENT_SECRET are not set: export the credential of a project');
+  process.exit(2);
+}
+server.on('error', (error) => {
+  console.error(`${error.message}; set SHOP_PORT to a free port, or to 0 for any`);
+  process.exit(1);
+});
 server.listen(port, '127.0.0.1', () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
   console.log(`listening on http://127.0.0.1:${address.port}/`);
