@@ -38,8 +38,7 @@ fn verify_walks_every_path() {
     assert!(refused.contains("(mno_not_supported)"), "{refused}");
     let table = client.run(&format!("verify {MATCHING} --no-mobile-data")).expect_code(0);
     assert!(table.text().contains("COMPLETED  true  reverse_sms"), "{}", table.text());
-    let notes =
-        "The phone gives up secure_sna.\nsecure_sna failed: given_up\nThe phone sends the SMS.\nThe number is verified.\n";
+    let notes = "The phone gives up secure_sna.\nsecure_sna failed: given_up\nThe phone sends the SMS.\nThe number is verified.\n";
     assert_eq!(table.errors(), notes);
 }
 
