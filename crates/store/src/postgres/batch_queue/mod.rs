@@ -41,7 +41,7 @@ use ringtrue_engine::ports::StoreError;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
     task::yield_now,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_postgres::error::SqlState;
 
@@ -55,7 +55,10 @@ pub(super) use pipeline::{BatchStatement, CounterSlot, PipelinedTransaction, row
 
 const QUEUE_CAPACITY: usize = 8_192;
 /// Attempts of a batch whose transaction conflicts with others.
-const MAX_ATTEMPTS: u32 = 4;
+const MAX_ATTEMPTS: u32 = 6;
+/// Delay before the third attempt, doubled before each further one. Tables that are distributed one after the other
+/// conflict for longer than a few transactions take.
+const CONFLICT_DELAY: Duration = Duration::from_millis(25);
 /// Limit of a call, from the queue to the durable commit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -317,6 +320,9 @@ impl BatchWorker {
             match self.run_transaction(&batch).await {
                 Err(BatchError::Conflict(error)) if attempt < MAX_ATTEMPTS => {
                     tracing::debug!(queue = O::NAME, batch.size = batch.len(), %error, "repeating a batch");
+                    if attempt > 1 {
+                        sleep(CONFLICT_DELAY * 2_u32.pow(attempt - 2)).await;
+                    }
                     attempt += 1;
                 }
                 outcome => return outcome,
