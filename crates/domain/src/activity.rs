@@ -8,9 +8,6 @@ use std::ops::AddAssign;
 pub const LATENCY_BOUNDS_MILLIS: [i64; 19] =
     [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000, 120_000, 300_000];
 
-/// Upper bound of the latencies in [`ActivityCounts::legacy_latency`]. It is one of [`LATENCY_BOUNDS_MILLIS`].
-const LEGACY_LATENCY_BOUND_MILLIS: i64 = 250;
-
 /// Upper end of the last bucket: no check takes longer.
 const MAX_LATENCY_MILLIS: i64 = 900_000;
 
@@ -32,8 +29,6 @@ pub struct ActivityCounts {
     pub given_up: i64,
     /// Completed checks by latency bucket, not cumulative.
     pub latency: [i64; LATENCY_BOUNDS_MILLIS.len() + 1],
-    /// Completed checks of at most 250 ms, counted by a release without smaller buckets.
-    pub legacy_latency: i64,
 }
 
 impl ActivityCounts {
@@ -56,7 +51,7 @@ impl ActivityCounts {
 
     /// Latency percentile in milliseconds, interpolated linearly within a bucket. `None`: no check has completed.
     pub fn latency_percentile(&self, percent: i64) -> Option<i64> {
-        let latency = self.latency_with_legacy();
+        let latency = self.latency.map(|count| count.max(0));
         let total: i64 = latency.iter().sum();
         let rank = (total * percent + 99) / 100;
         let mut before = 0;
@@ -70,20 +65,6 @@ impl ActivityCounts {
             lower = upper;
         }
         None
-    }
-
-    /// Completed checks by bucket, with legacy counts spread evenly over the buckets that they cover.
-    fn latency_with_legacy(&self) -> [i64; LATENCY_BOUNDS_MILLIS.len() + 1] {
-        let mut latency = self.latency.map(|count| count.max(0));
-        let legacy = self.legacy_latency.max(0);
-        let mut lower = 0;
-        for (count, upper) in
-            latency.iter_mut().zip(LATENCY_BOUNDS_MILLIS).take_while(|(_, upper)| *upper <= LEGACY_LATENCY_BOUND_MILLIS)
-        {
-            *count += legacy * upper / LEGACY_LATENCY_BOUND_MILLIS - legacy * lower / LEGACY_LATENCY_BOUND_MILLIS;
-            lower = upper;
-        }
-        latency
     }
 }
 
@@ -101,7 +82,6 @@ impl AddAssign<&ActivityCounts> for ActivityCounts {
         for (count, more) in self.latency.iter_mut().zip(other.latency) {
             *count += more;
         }
-        self.legacy_latency += other.legacy_latency;
     }
 }
 
@@ -157,23 +137,6 @@ mod tests {
         ] {
             assert_eq!(counts_of(&latencies).latency_percentile(percent), expected, "{percent} of {latencies:?}");
         }
-    }
-
-    #[test]
-    fn legacy_counts_are_spread_over_smaller_buckets() {
-        let old = ActivityCounts { legacy_latency: 1_000, ..ActivityCounts::default() };
-        for (percent, expected) in [(1, 3), (25, 63), (50, 125), (100, 250)] {
-            let percentile = old.latency_percentile(percent).unwrap();
-            assert!((percentile - expected).abs() <= 1, "{percent} %: {percentile}");
-        }
-        let mut mixed = counts_of(&[8; 1_000]);
-        mixed += &old;
-        assert_eq!(mixed.latency_percentile(100), Some(250));
-        assert_eq!(
-            ActivityCounts::latency_bucket(mixed.latency_percentile(40).unwrap()),
-            ActivityCounts::latency_bucket(8)
-        );
-        assert_eq!(ActivityCounts { legacy_latency: -1, ..ActivityCounts::default() }.latency_percentile(50), None);
     }
 
     #[test]

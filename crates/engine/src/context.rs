@@ -66,7 +66,7 @@ impl Context {
         self.keys().unseal(context, sealed)
     }
 
-    /// Seals data of a check. The purpose is part of stored data and must not change.
+    /// Seals data of a check. The purpose is part of stored data.
     pub(crate) fn seal_for_check(&self, purpose: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
         self.seal(format!("{purpose}:{check}").as_bytes(), plain).map(Sealed)
     }

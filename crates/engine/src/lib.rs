@@ -158,7 +158,6 @@ impl Engine {
         let EngineDependencies { store, clock, entropy, transport, master_key, sandbox } = dependencies;
         // Must come before anything that uses the clock.
         node::sample_database_time(&*store, &*clock).await?;
-        keys::upgrade_legacy_keys(settings.region, &*store, &master_key, &*clock, &*entropy).await?;
         let context = Arc::new(Context {
             clock,
             entropy,

@@ -87,7 +87,7 @@ impl NodeCalls {
     }
 }
 
-/// Encodes a demand as text: one line per owner, busiest first. Earlier releases read the first number only.
+/// Encodes a demand as text: one line per owner, busiest first.
 pub fn encode_demand(demand: &Demand) -> String {
     let mut busiest: Vec<_> = demand.iter().filter(|(_, calls)| calls.latest > 0).collect();
     busiest.sort_unstable_by_key(|(_, calls)| std::cmp::Reverse(calls.latest));
@@ -104,7 +104,7 @@ pub fn decode_demand(text: &str) -> Demand {
         let mut words = line.split(' ');
         let owner = LimitOwner::decode(words.next()?, words.next()?)?;
         let last_second = words.next()?.parse().ok()?;
-        let latest = words.next().map_or(Ok(last_second), str::parse).ok()?;
+        let latest = words.next()?.parse().ok()?;
         Some((owner, Calls { last_second, latest }))
     };
     text.lines().take(MAX_PUBLISHED).filter_map(line).collect()
@@ -207,9 +207,7 @@ mod tests {
         demand.insert(LimitOwner::Client(7), calls(0, 3));
         demand.insert(LimitOwner::Client(u64::MAX), calls(4, 4));
         assert_eq!(decode_demand(&encode_demand(&demand)), demand);
-        assert_eq!(decode_demand("later 1 2\ncreate x 1\nclient ? 1\nread\n\n"), Demand::new());
-        let of_an_earlier_release = decode_demand("client 7 5\n");
-        assert_eq!(of_an_earlier_release, Demand::from([(LimitOwner::Client(7), calls(5, 5))]));
+        assert_eq!(decode_demand("later 1 2\ncreate x 1\nclient ? 1\nclient 7 5\nread\n\n"), Demand::new());
         let many: Demand = (1..=5_000).map(|id| (owner(RateLimitClass::Read, id.into()), calls(0, id))).collect();
         let published = decode_demand(&encode_demand(&many));
         let least = published.values().map(|calls| calls.latest).min();

@@ -84,7 +84,7 @@ impl Reassembly for SmsReassembly {
     }
 }
 
-/// Stored data depends on it: it must not change.
+/// Part of stored data.
 fn seal_context(key: SmsKey, sequence: u8) -> Vec<u8> {
     [b"sms part:".as_slice(), &key.0, &[sequence]].concat()
 }

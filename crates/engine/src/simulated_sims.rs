@@ -98,7 +98,7 @@ impl SimulatedSims {
     }
 }
 
-/// Stored data depends on it: it must not change.
+/// Part of stored data.
 fn seal_context(project: ProjectId) -> Vec<u8> {
     format!("simulated sim:{project}").into_bytes()
 }

@@ -50,7 +50,7 @@ async fn key_can_be_rotated_repeatedly() {
     assert!(matches!(hash, Err(RotateError::NotRotatable(KeyPurpose::Hash))), "{hash:?}");
 }
 
-/// Databases of earlier releases have no sandbox callback key.
+/// A release that adds a purpose finds databases without its key.
 #[tokio::test]
 async fn missing_key_is_added_at_startup() {
     let folder = tempfile::tempdir().unwrap();

@@ -142,7 +142,7 @@ pub async fn distribute(
     }
 }
 
-/// As [`distribute`], if the database has no workspaces yet, or was distributed by an earlier release. Without Citus,
+/// As [`distribute`], if the database has no workspaces yet, or is distributed and has new tables. Without Citus,
 /// does nothing.
 pub async fn distribute_if_empty(url: &StoreUrl) -> Result<Vec<&'static str>, StoreError> {
     match &url.0 {

@@ -29,24 +29,7 @@ macro_rules! migrations {
 
 macro_rules! all_migrations {
     ($folder:literal) => {
-        migrations!(
-            $folder: 1 "0001_control_plane", 2 "0002_idempotency", 3 "0003_usage", 4 "0004_nodes", 5 "0005_checks",
-            6 "0006_hash_keys", 7 "0007_journeys", 8 "0008_sim_swap", 9 "0009_accounts",
-            10 "0010_codes", 11 "0011_resends", 12 "0012_audit_by_time",
-            13 "0013_requests", 14 "0014_activity", 15 "0015_deadlines", 16 "0016_console",
-            17 "0017_counter_slots", 18 "0018_word_lists", 19 "0019_redirects_kept",
-            20 "0020_erasures", 21 "0021_checks_by_reference",
-            22 "0022_unauthenticated_requests", 23 "0023_latency_classes", 24 "0024_database_time",
-            25 "0025_restores", 26 "0026_credential_use", 27 "0027_sandbox_keys",
-            28 "0028_callback_bounds",
-            29 "0029_invitations",
-            30 "0030_node_demand",
-            31 "0031_live_since", 32 "0032_plain_names", 33 "0033_partitions", 34 "0034_shared_state",
-            35 "0035_retention_and_upgrades",
-            36 "0036_verifications",
-            37 "0037_sign_in",
-            38 "0038_console_pages"
-        )
+        migrations!($folder: 1 "0001_schema")
     };
 }
 
@@ -189,7 +172,11 @@ pub(crate) fn ensure_compatible(known: &[Migration], applied: &AppliedSchema) ->
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        fs,
+        path::Path,
+    };
 
     use super::*;
 
@@ -216,9 +203,41 @@ mod tests {
         }
     }
 
+    /// The tables that migrations create, with those that their foreign keys refer to. Without partitions.
+    fn tables_of(migrations: &[Migration]) -> BTreeMap<String, BTreeSet<String>> {
+        let mut tables = BTreeMap::new();
+        for statement in migrations.iter().flat_map(|migration| migration.sql.split(";\n")).chain([CREATE_TABLE]) {
+            let code: Vec<_> = statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+            let code = code.join(" ");
+            let table = code.split_once("create table ").filter(|(_, table)| !table.contains(" partition of "));
+            let Some((_, table)) = table else { continue };
+            let (name, columns) = table.split_once(" (").unwrap();
+            let references = columns.split("references ").skip(1).filter_map(|text| text.split(' ').next());
+            let name = name.trim_start_matches("if not exists ").to_owned();
+            tables.insert(name, references.map(str::to_owned).collect());
+        }
+        tables
+    }
+
+    #[test]
+    fn documentation_shows_all_tables_and_foreign_keys() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.md");
+        let page = fs::read_to_string(page).unwrap();
+        let mut documented = BTreeMap::new();
+        for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+            let (table, _) = row.split_once('`').unwrap();
+            let references = row.split("**`").skip(1).filter_map(|text| text.split('`').next());
+            documented.insert(table.to_owned(), references.map(str::to_owned).collect::<BTreeSet<_>>());
+        }
+        assert_eq!(documented, tables_of(POSTGRES));
+        documented.remove("number_limits");
+        assert_eq!(documented, tables_of(SQLITE));
+    }
+
     #[test]
     fn schema_state_compares_names_and_checksums() {
-        let known = &SQLITE[..2];
+        let migration = |version, name| Migration { version, name, sql: "" };
+        let known = &[migration(1, "0001_first"), migration(2, "0002_second")];
         let applied = |one: &Migration| AppliedMigration {
             version: one.version,
             name: one.name.to_owned(),
@@ -229,8 +248,8 @@ mod tests {
         let renamed = AppliedMigration { name: "0002_other".to_owned(), ..second.clone() };
         let edited = AppliedMigration { checksum: "0".to_owned(), ..first.clone() };
         let unknown = |name: &str| SchemaState::Unknown { names: vec![name.to_owned()] };
-        let missing = SchemaState::Behind { missing: vec!["0002_idempotency".to_owned()] };
-        let altered = SchemaState::Altered { names: vec!["0001_control_plane".to_owned()] };
+        let missing = SchemaState::Behind { missing: vec!["0002_second".to_owned()] };
+        let altered = SchemaState::Altered { names: vec!["0001_first".to_owned()] };
         for (migrations, oldest_version, state) in [
             (vec![], None, SchemaState::Empty),
             (vec![first.clone(), second.clone()], None, SchemaState::Current),

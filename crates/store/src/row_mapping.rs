@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 use jiff::Timestamp;
 use ringtrue_domain::{
     account::AccountId,
-    audit::{Action, Actor, AuditEvent},
+    audit::{Actor, AuditEvent},
     key_schedule::KeySchedule,
     network::{AllowedNetwork, NetworkSelector},
     tenancy::{
@@ -45,8 +45,8 @@ pub(crate) fn workspace_from_row(row: Row) -> Result<Workspace, StoreError> {
 
 macro_rules! project_columns {
     () => {
-        "id, workspace_id, name, mode, disabled, configuration, products, products_added, allowed_networks, created_at, \
-         updated_at, revision, live_since"
+        "id, workspace_id, name, mode, disabled, configuration, products, allowed_networks, created_at, updated_at, \
+         revision, live_since"
     };
 }
 pub(crate) use project_columns;
@@ -60,7 +60,7 @@ pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
         mode: row.parsed("mode")?,
         disabled: row.boolean("disabled")?,
         configuration: read_configuration(&mut row)?,
-        products: parse_lists(&mut row, ["products", "products_added"])?,
+        products: parse_list(&mut row, "products")?,
         allowed_networks: read_allowed_networks(&mut row)?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
@@ -71,8 +71,8 @@ pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
 
 macro_rules! credential_columns {
     () => {
-        "client_id, workspace_id, project_id, secret_digest, scopes, scopes_added, label, created_at, creator, \
-         expires_at, retires_at, deleted_at, last_used_at"
+        "client_id, workspace_id, project_id, secret_digest, scopes, label, created_at, creator, expires_at, \
+         retires_at, deleted_at, last_used_at"
     };
 }
 pub(crate) use credential_columns;
@@ -89,7 +89,7 @@ pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
             }
         },
         secret_digest: SecretDigest(row.digest("secret_digest")?),
-        scopes: parse_lists(&mut row, ["scopes", "scopes_added"])?,
+        scopes: parse_list(&mut row, "scopes")?,
         label: row.parsed_or_null("label")?,
         created_at: row.instant("created_at")?,
         created_by: {
@@ -133,7 +133,7 @@ pub(crate) fn revocation_from_row(row: Row) -> Result<Revocation, StoreError> {
 
 macro_rules! audit_columns {
     () => {
-        "id, workspace_id, at, actor, client_id, account_id, action, action_added, target, changes, request_id"
+        "id, workspace_id, at, actor, client_id, account_id, action, target, changes, request_id"
     };
 }
 pub(crate) use audit_columns;
@@ -156,27 +156,11 @@ pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
                 _ => return Err(row.corrupt("actor", "not an actor")),
             }
         },
-        action: {
-            let (name, added) = (row.text("action")?, row.text_or_null("action_added")?);
-            added.unwrap_or(name).parse().map_err(|problem| row.corrupt("action", problem))?
-        },
+        action: row.parsed("action")?,
         target: row.text("target")?,
         changes: row.json("changes")?,
         request_id: row.text_or_null("request_id")?,
     })
-}
-
-/// The columns `action` and `action_added`. The previous release rejects rows with actions that it does not know, and
-/// reads these as the setting of a password.
-pub(crate) fn action_columns(action: Action) -> (&'static str, Option<&'static str>) {
-    match action {
-        Action::AccountIdentityLinked
-        | Action::AccountIdentityUnlinked
-        | Action::AccountSecondFactorEnabled
-        | Action::AccountSecondFactorDisabled
-        | Action::AccountRecoveryCodeUsed => (Action::AccountPasswordSet.into_str(), Some(action.into_str())),
-        known => (known.into_str(), None),
-    }
 }
 
 /// The columns `actor`, `client_id` and `account_id`.
@@ -229,26 +213,17 @@ pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
     serde_json::to_string(shape).map_err(|problem| StoreError::Refused(format!("JSON encoding failed: {problem}")))
 }
 
-/// The name of a product, and of its scope, that the previous release does not know.
-const ADDED_NAME: &str = "verification";
-
-/// Names of products or scopes for two columns: those that the previous release knows, and the added ones. It would
-/// reject a row with an unknown name, and must run beside this release during an upgrade.
-pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<[String; 2], StoreError> {
-    let (added, known): (Vec<_>, Vec<_>) = items.iter().map(ToString::to_string).partition(|name| name == ADDED_NAME);
-    Ok([to_json(&known)?, to_json(&added)?])
+/// JSON of a list of products or scopes.
+pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<String, StoreError> {
+    to_json(&items.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
-fn parse_lists<T>(row: &mut RowReader, columns: [&str; 2]) -> Result<Vec<T>, StoreError>
+fn parse_list<T>(row: &mut RowReader, column: &str) -> Result<Vec<T>, StoreError>
 where
     T: FromStr<Err: fmt::Display>,
 {
-    let mut items = Vec::new();
-    for column in columns {
-        let names: Vec<String> = row.json(column)?;
-        items.extend(parse_all(row, column, &names)?);
-    }
-    Ok(items)
+    let names: Vec<String> = row.json(column)?;
+    parse_all(row, column, &names)
 }
 
 fn parse_all<T>(row: &RowReader, column: &str, names: &[String]) -> Result<Vec<T>, StoreError>

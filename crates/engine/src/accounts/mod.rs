@@ -291,11 +291,11 @@ impl Accounts {
         let address = ip_bucket(address).to_string();
         Ok(LoginAttempt {
             account: LoginThrottleKey(self.context.keyed_hash(&[
-                b"guess-account",
+                b"login-account",
                 email.as_bytes(),
                 address.as_bytes(),
             ])?),
-            address: LoginThrottleKey(self.context.keyed_hash(&[b"guess-address", address.as_bytes()])?),
+            address: LoginThrottleKey(self.context.keyed_hash(&[b"login-address", address.as_bytes()])?),
             at: self.context.now(),
         })
     }

@@ -278,8 +278,8 @@ impl Accounts {
         let address = ip_bucket(address).to_string();
         let hash = |parts: &[&[u8]]| self.context.keyed_hash(parts).map(LoginThrottleKey);
         let attempt = LoginAttempt {
-            account: hash(&[b"guess-second-factor", account.0.as_bytes()])?,
-            address: hash(&[b"guess-address", address.as_bytes()])?,
+            account: hash(&[b"login-second-factor", account.0.as_bytes()])?,
+            address: hash(&[b"login-address", address.as_bytes()])?,
             at: self.context.now(),
         };
         self.count_attempt(attempt).await

@@ -47,7 +47,7 @@ pub struct Attempt {
     pub exchange: Option<Exchange>,
 }
 
-/// Request and response of one attempt. Stored sealed as JSON: field names must not change.
+/// Request and response of one attempt. Stored sealed, as JSON of these fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub sent: SentRequest,

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
-use super::{Exchange, ReceivedResponse};
+use super::Exchange;
 use crate::{keys::KeyRing, ports::Entropy};
 
 pub fn seal_url(
@@ -47,11 +47,7 @@ pub fn seal_exchange(
 }
 
 pub fn unseal_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
-    let opened: Exchange =
-        serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()?;
-    // Earlier releases stored more.
-    let truncated = |ReceivedResponse { status, headers, body }| ReceivedResponse::truncated(status, headers, body);
-    Some(Exchange { received: opened.received.map(truncated), ..opened })
+    serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()
 }
 
 fn context(field: &str, check: CheckId) -> Vec<u8> {

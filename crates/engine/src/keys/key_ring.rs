@@ -221,11 +221,6 @@ pub(super) fn seal_context(id: KeyId, purpose: KeyPurpose, schedule: &KeySchedul
     format!("{purpose}:{}:{}", id.0, instants.join(":")).into_bytes()
 }
 
-/// Authenticated context used by earlier releases.
-pub(super) fn legacy_seal_context(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
-    format!("{purpose}:{}", id.0).into_bytes()
-}
-
 pub(super) fn unseal_key(key: &SealedKey, master: &MasterKey) -> Result<Zeroizing<Vec<u8>>, KeyUnsealError> {
     let context = seal_context(key.id, key.purpose, &key.schedule);
     master.unseal(&context, &key.sealed).ok_or_else(|| KeyUnsealError::of(key))

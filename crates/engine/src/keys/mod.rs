@@ -10,8 +10,7 @@ mod rotation;
 
 pub use key_ring::{KeyRing, KeyUnsealError};
 pub use master_key::{InvalidMasterKey, MasterKey};
-pub(crate) use rewrap::upgrade_legacy_keys;
-pub use rewrap::{RewrapError, has_legacy_seals, rewrap_keys};
+pub use rewrap::{RewrapError, rewrap_keys};
 pub use rotation::{
     KeyRotation, KeySummary, RotateError, create_missing_keys, list_key_summaries, rotate_key, rotation_policy,
 };

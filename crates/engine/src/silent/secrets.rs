@@ -1,7 +1,6 @@
 //! Secrets of silent checks: derived and hashed tokens, and sealed session data.
 //!
-//! Every value is bound to its check and its purpose. Purpose strings (`brief`, `leg`, `ticket`, …) and JSON keys are
-//! part of stored data and must not change.
+//! Every value is bound to its check and its purpose. Purposes and JSON keys are part of stored data.
 
 use std::net::IpAddr;
 
@@ -35,13 +34,11 @@ pub(crate) struct SilentCheckInput {
 pub(super) struct PendingRedirect {
     pub connector: String,
     /// The device's address when it was redirected.
-    #[serde(rename = "departed_from")]
     pub initial_ip: IpAddr,
     /// Opaque data of the connector, base64url.
-    #[serde(rename = "memory")]
     connector_data: String,
     /// Whether the redirect began at the hosted page of a verification, to which the device returns.
-    #[serde(default, rename = "hosted", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub began_at_page: bool,
 }
 
@@ -64,7 +61,6 @@ impl PendingRedirect {
 #[derive(Serialize, Deserialize)]
 struct SealedInput {
     number: Option<String>,
-    #[serde(rename = "announced")]
     expected_address: Option<IpAddr>,
 }
 
@@ -91,9 +87,9 @@ impl SilentFlow {
     pub(super) fn generate_state(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
         let random: [u8; 16] = self.context.entropy.bytes();
         let body = [check.0.as_bytes().as_slice(), &random].concat();
-        let mac = self.context.keyed_hash(&[b"ticket-mark", &body])?;
+        let mac = self.context.keyed_hash(&[b"state-mac", &body])?;
         let state = BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..16]].concat());
-        let hash = self.token_hash(b"ticket", check, &state)?;
+        let hash = self.token_hash(b"state", check, &state)?;
         Ok((state, hash))
     }
 
@@ -102,7 +98,7 @@ impl SilentFlow {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(|bytes| bytes.len() == STATE_BYTES);
         let Some(bytes) = bytes else { return Ok(None) };
         let (body, mac) = bytes.split_at(STATE_BYTES - 16);
-        let right = self.context.keyed_hash(&[b"ticket-mark", body])?;
+        let right = self.context.keyed_hash(&[b"state-mac", body])?;
         let is_ours = verify_slices_are_equal(&right[..16], mac).is_ok();
         let id = Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours);
         Ok(id.filter(|id| self.is_recent(*id)).map(CheckId))
@@ -126,7 +122,7 @@ impl SilentFlow {
     }
 
     pub(super) fn state_hash(&self, check: CheckId, state: &str) -> Result<TokenHash, StoreError> {
-        self.token_hash(b"ticket", check, state)
+        self.token_hash(b"state", check, state)
     }
 
     fn token_hash(&self, kind: &[u8], check: CheckId, token: &str) -> Result<TokenHash, StoreError> {
@@ -139,7 +135,7 @@ impl SilentFlow {
         mode: Mode,
         sealed: &Sealed,
     ) -> Result<SilentCheckInput, StoreError> {
-        let note: SealedInput = self.unseal_json("brief", check, sealed)?;
+        let note: SealedInput = self.unseal_json("silent-input", check, sealed)?;
         let number = note.number.map(|number| Msisdn::parse(&number, mode)).transpose();
         Ok(SilentCheckInput {
             number: number.map_err(|_| corrupt_session_error(check))?,
@@ -152,7 +148,7 @@ impl SilentFlow {
         check: CheckId,
         redirect: &PendingRedirect,
     ) -> Result<Sealed, StoreError> {
-        seal_json(&self.context, "leg", check, redirect)
+        seal_json(&self.context, "pending-redirect", check, redirect)
     }
 
     pub(super) fn unseal_pending_redirect(
@@ -160,7 +156,7 @@ impl SilentFlow {
         check: CheckId,
         sealed: &Sealed,
     ) -> Result<PendingRedirect, StoreError> {
-        self.unseal_json("leg", check, sealed)
+        self.unseal_json("pending-redirect", check, sealed)
     }
 
     pub(super) fn seal_result(&self, check: CheckId, reply: &SilentResult) -> Result<Sealed, StoreError> {
@@ -168,7 +164,7 @@ impl SilentFlow {
             SilentResult::Match(matched) => SealedSilentResult::Match(*matched),
             SilentResult::Number(number) => SealedSilentResult::Number(number.as_str().to_owned()),
         };
-        seal_json(&self.context, "reply", check, &note)
+        seal_json(&self.context, "silent-result", check, &note)
     }
 
     pub(super) fn unseal_result(
@@ -177,7 +173,7 @@ impl SilentFlow {
         mode: Mode,
         sealed: &Sealed,
     ) -> Result<SilentResult, StoreError> {
-        match self.unseal_json("reply", check, sealed)? {
+        match self.unseal_json("silent-result", check, sealed)? {
             SealedSilentResult::Match(matched) => Ok(SilentResult::Match(matched)),
             SealedSilentResult::Number(number) => {
                 Msisdn::parse(&number, mode).map(SilentResult::Number).map_err(|_| corrupt_session_error(check))
@@ -209,7 +205,7 @@ pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, 
 
 pub(crate) fn seal_input(context: &Context, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
     let number = input.number.as_ref().map(|number| number.as_str().to_owned());
-    seal_json(context, "brief", check, &SealedInput { number, expected_address: input.expected_address })
+    seal_json(context, "silent-input", check, &SealedInput { number, expected_address: input.expected_address })
 }
 
 pub(crate) fn seal_redirect_url(context: &Context, check: CheckId, url: &RedirectUrl) -> Result<Sealed, StoreError> {

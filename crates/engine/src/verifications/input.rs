@@ -1,6 +1,6 @@
 //! What the steps of a verification need, sealed from its creation to its end.
 //!
-//! The JSON keys and the purpose are part of stored data and must not change.
+//! The JSON keys and the purpose are part of stored data.
 
 use std::net::IpAddr;
 

@@ -372,8 +372,8 @@ impl Verifications {
             match step.state {
                 Lifecycle::Open(_) if step.is_overdue(now) => self.checks.expire(step).await?,
                 Lifecycle::Open(_) => return Ok(Some(Current { record, step: Some(step) })),
-                // Another request has moved on since the verification was read, or nothing has.
-                Lifecycle::Concluded { .. } => self.checks.adopt_concluded_step(&record, &step).await?,
+                // The transaction that concludes a step moves the verification on: it was read before.
+                Lifecycle::Concluded { .. } => {}
             }
         }
         Err(StoreError::Unavailable("a verification changes too often to be read".to_owned()))

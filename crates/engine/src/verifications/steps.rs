@@ -133,7 +133,7 @@ impl Checks {
                     Ok(concluded) => self.conclude_step_of(&record, concluded, None).await.map(drop),
                     Err(_) => Ok(()),
                 },
-                TenantLookup::Found(step) => self.adopt_concluded_step(&record, &step).await,
+                TenantLookup::Found(_) => Ok(()),
                 TenantLookup::OtherTenant | TenantLookup::NotFound => Err(StoreError::CorruptRow {
                     table: "verifications",
                     row: id.to_string(),
@@ -141,17 +141,6 @@ impl Checks {
                 }),
             },
         }
-    }
-
-    /// Moves on from a step whose check is concluded. Nodes of releases without verifications conclude checks alone:
-    /// during a rolling upgrade, one may receive the SMS of a step.
-    pub(super) async fn adopt_concluded_step(
-        &self,
-        record: &VerificationRecord,
-        step: &AnyCheck,
-    ) -> Result<(), StoreError> {
-        let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(()) };
-        self.end_step(record, StepEnd::from(outcome), step.expires_at, EndedStep::Unchanged).await.map(drop)
     }
 
     /// `deadline` is that of the step. `None`: another request or node was first.

@@ -6,7 +6,7 @@ use ringtrue_client::{CLIENT_SECRET_VARIABLE, ClientContext, ClientEnvironment, 
 use ringtrue_domain::page::{Page, PageRequest};
 use ringtrue_engine::{
     Engine, EngineDependencies,
-    keys::{KeyRing, MasterKey, has_legacy_seals},
+    keys::{KeyRing, MasterKey},
     node::sample_database_time,
     ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
 };
@@ -115,12 +115,6 @@ pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, S
 /// Opens the stored keys, which proves that `master` is the master key of this deployment.
 pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, CliError> {
     let stored = store.list_keys().await?;
-    if has_legacy_seals(&stored, master) {
-        return Err(CliError::with_hint(
-            "the keys were sealed by an older release",
-            "Start a server once: it reseals them in the current format.",
-        ));
-    }
     Ok(KeyRing::from_sealed(&stored, master, &KeyRing::default())?)
 }
 

@@ -83,7 +83,7 @@ fn printed_defaults_are_a_valid_configuration() {
 fn migrate_is_idempotent() {
     let deployment = Deployment::new();
     let applied = deployment.run("migrate --output json").json();
-    assert_eq!(applied["applied"][0], "0001_control_plane");
+    assert_eq!(applied["applied"][0], "0001_schema");
     assert_eq!(deployment.run("migrate --output json").json(), json!({"applied": []}));
     assert_eq!(deployment.run("migrate").text(), "sqlite:ringtrue.db is up to date.\n");
 }
@@ -136,7 +136,7 @@ fn workspaces_are_created_listed_and_limited() {
 #[test]
 fn csv_output() {
     let deployment = Deployment::new();
-    assert!(deployment.run("migrate --output csv").expect_code(0).text().starts_with("applied\n0001_control_plane "));
+    assert_eq!(deployment.run("migrate --output csv").expect_code(0).text(), "applied\n0001_schema\n");
     let created = deployment.run("workspace create Bank,Ltd --output csv").expect_code(0).text();
     assert!(
         created.starts_with("workspace_id,name,data_residency,") && created.contains(",\"Bank,Ltd\",eu,"),

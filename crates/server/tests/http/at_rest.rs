@@ -2,24 +2,18 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
-    key_schedule::KeySchedule,
-    product::Scope,
-    region::Region,
-    tenancy::{Credential, CredentialOwner, RateLimits, SecretDigest, Workspace, WorkspaceId},
+    tenancy::{Credential, SecretDigest},
 };
 use ringtrue_engine::{
-    keys::{self, KeyRing, MasterKey, has_legacy_seals},
-    ports::{CredentialLimits, Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
+    keys::{self, KeyRing, MasterKey},
+    ports::{CredentialLimits, Entropy, SystemEntropy},
 };
 use serde_json::json;
-use strum::VariantArray as _;
 
 use crate::{
-    database::Database,
     keys::master,
     on_both_stores,
     world::{START_TIME, World},
@@ -81,62 +75,4 @@ async fn rewrapped_keys_open_with_the_new_master_key(world: World) {
     assert!(refusal.contains("the master key cannot unseal"), "{refusal}");
     engine.node.refresh().await.unwrap();
     assert!(world.accepts_token(&token).await, "a running server is not affected");
-}
-
-/// Keys sealed without their schedules, and a credential with a plain digest.
-async fn upgrade_database_of_an_earlier_release(database: Database) {
-    let store = database.open().await;
-    for &purpose in KeyPurpose::VARIANTS {
-        let id = KeyId(uuid_v7(START_TIME, random()));
-        let plain = match purpose {
-            KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => random::<32>().to_vec(),
-            KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate().to_vec(),
-        };
-        let sealed = master().seal(&SystemEntropy::default(), format!("{purpose}:{}", id.0).as_bytes(), &plain);
-        let key = SealedKey { id, purpose, schedule: KeySchedule::active_immediately(START_TIME), sealed };
-        assert!(store.add_first_key(&key, &event(Action::KeyCreated)).await.unwrap());
-    }
-    let id = WorkspaceId(uuid_v7(START_TIME, random()));
-    let workspace = Workspace {
-        id,
-        name: "Old".parse().unwrap(),
-        data_residency: Region::Eu,
-        rate_limits: RateLimits::default(),
-        created_at: START_TIME,
-        updated_at: START_TIME,
-    };
-    let credential = Credential {
-        client_id: "wsp_old".parse().unwrap(),
-        owner: CredentialOwner::Workspace(id),
-        secret_digest: sha256(SECRET),
-        scopes: vec![Scope::Management],
-        label: None,
-        created_at: START_TIME,
-        created_by: None,
-        expires_at: None,
-        retires_at: None,
-        deleted_at: None,
-        last_used_at: None,
-    };
-    store.create_workspace(&workspace, Some(&credential), &[event(Action::WorkspaceCreated)]).await.unwrap();
-    assert!(has_legacy_seals(&store.list_keys().await.unwrap(), &master()));
-
-    let world = World::on(database, store, |_| {}).await;
-    let token = world.token("wsp_old", SECRET, "management").await;
-    assert!(world.accepts_token(&token).await);
-    let stored = world.node.engine.store().list_keys().await.unwrap();
-    assert!(!has_legacy_seals(&stored, &master()));
-    assert!(KeyRing::from_sealed(&stored, &master(), &KeyRing::default()).is_ok());
-    let late = world.second_node().await;
-    assert!(crate::world::is_token_accepted(late.address, &token).await);
-}
-
-#[tokio::test]
-async fn sqlite_database_of_an_earlier_release_is_upgraded() {
-    upgrade_database_of_an_earlier_release(Database::sqlite().await).await;
-}
-
-#[tokio::test]
-async fn postgres_database_of_an_earlier_release_is_upgraded() {
-    upgrade_database_of_an_earlier_release(Database::postgres().await).await;
 }

@@ -41,7 +41,7 @@ impl BatchedOperation for FindCheck {
         silent_ids.sort_unstable();
         let selects = [
             (!ids.is_empty()).then(|| BatchStatement::new(SELECT_BY_ID).keys_and_range(&ids)),
-            (!codes.is_empty()).then(|| select_by_code(&codes, tx.is_distributed())),
+            (!codes.is_empty()).then(|| select_by_code(&codes)),
             (!silent_ids.is_empty()).then(|| BatchStatement::new(SELECT_WITH_SESSION).keys_and_range(&silent_ids)),
         ];
         let kinds = selects.each_ref().map(Option::is_some);
@@ -80,22 +80,14 @@ const SELECT_WITH_SESSION: &str = concat!(
      where checks.id = any($1) and checks.bucket = any($2) and checks.id between $3 and $4"
 );
 
-const SELECT_BY_CODE: &str = concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1)");
-const SELECT_BY_CODE_AND_BUCKET: &str =
+const SELECT_BY_CODE: &str =
     concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1) and bucket = any($2)");
 
-/// Checks that were stored before codes had buckets are found only without the bucket. They have ended before tables
-/// are distributed.
-///
 /// Looks into all partitions, which takes about 13 µs for a code and 16 partitions. With a lower bound of ids, the plan of
 /// a new partition would read all its rows from there on.
-fn select_by_code(codes: &[CodeHash], is_distributed: bool) -> BatchStatement<'static> {
+fn select_by_code(codes: &[CodeHash]) -> BatchStatement<'static> {
     let hashes: Vec<Vec<u8>> = codes.iter().map(|code| code.0.to_vec()).collect();
-    if is_distributed {
-        BatchStatement::new(SELECT_BY_CODE_AND_BUCKET).with(hashes).column(codes, |code| code.bucket().number())
-    } else {
-        BatchStatement::new(SELECT_BY_CODE).with(hashes)
-    }
+    BatchStatement::new(SELECT_BY_CODE).with(hashes).column(codes, |code| code.bucket().number())
 }
 
 /// Two round trips: the first concludes the checks that are open, the second writes the rows that belong to them.

@@ -158,7 +158,6 @@ pub(crate) async fn distribute(
         DistributionState::Distributed(_) => return Ok(Vec::new()),
         DistributionState::Pending(_) => {}
     }
-    ensure_codes_have_buckets(&client).await?;
     choose_shard_count(&client).await.map_err(|error| store_error(&error))?;
     let pending = pending_tables(&client).await.map_err(|error| store_error(&error))?;
     let total = pending.len();
@@ -178,20 +177,6 @@ async fn choose_shard_count(client: &Client) -> Result<(), tokio_postgres::Error
                     from citus_get_active_worker_nodes()
                   having (select source from pg_settings where name = 'citus.shard_count') = 'default'";
     client.query_opt(choose, &[&SHARDS_PER_WORKER]).await.map(drop)
-}
-
-/// Open checks of a release without buckets would not be found by their codes.
-async fn ensure_codes_have_buckets(client: &Client) -> Result<(), StoreError> {
-    let select = "select count(*) from checks join deadlines on checks.id = deadlines.check_id
-                   where code_hash is not null and concluded_at is null
-                     and checks.bucket <> (get_byte(code_hash, 30) & 15) * 256 + get_byte(code_hash, 31)";
-    let row = client.query_one(select, &[]).await.map_err(|error| store_error(&error))?;
-    match row.try_get::<_, i64>(0).map_err(|error| store_error(&error))? {
-        0 => Ok(()),
-        open => Err(StoreError::Refused(format!(
-            "{open} open Reverse SMS checks were created by an earlier release: try again when they have ended"
-        ))),
-    }
 }
 
 async fn distribute_table(client: &Client, table: &str, placement: Placement) -> Result<(), tokio_postgres::Error> {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The count columns, in the order of [`to_columns`].
-const COUNT_COLUMNS: [&str; 30] = [
+const COUNT_COLUMNS: [&str; 29] = [
     "created",
     "seen",
     "completed",
@@ -49,8 +49,6 @@ const COUNT_COLUMNS: [&str; 30] = [
     "within_120000_ms",
     "within_300000_ms",
     "over_300000_ms",
-    // Counts of releases without buckets below 250 ms.
-    "within_250_ms_legacy",
 ];
 const FIRST_LATENCY_COLUMN: usize = 9;
 
@@ -306,7 +304,7 @@ fn to_columns(counts: &ActivityCounts) -> [i64; COUNT_COLUMNS.len()] {
         counts.given_up,
     ];
     let mut numbers = [0; COUNT_COLUMNS.len()];
-    let all = before_latency.into_iter().chain(counts.latency).chain([counts.legacy_latency]);
+    let all = before_latency.into_iter().chain(counts.latency);
     for (column, number) in numbers.iter_mut().zip(all) {
         *column = number;
     }
@@ -332,6 +330,5 @@ fn counts_from_row(row: &mut RowReader) -> Result<ActivityCounts, StoreError> {
             }
             latency
         },
-        legacy_latency: number(COUNT_COLUMNS.len() - 1)?,
     })
 }

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{
-    audit::AuditEvent,
-    tenancy::{ClientId, SecretDigest},
-};
+use ringtrue_domain::audit::AuditEvent;
 use ringtrue_engine::ports::{
     ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, KeyId, KeyPurpose, KeyStore, Revocation,
     RevocationStore, SealedKey, StoreError,
@@ -164,10 +161,9 @@ impl<D: Database> KeyStore for SqlStore<D> {
         &self,
         read_at: ControlPlaneVersion,
         keys: &[SealedKey],
-        digests: &[(ClientId, SecretDigest)],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
-        let (keys, digests, event) = (keys.to_vec(), digests.to_vec(), audit.clone());
+        let (keys, event) = (keys.to_vec(), audit.clone());
         self.change_control_plane(work!(|tx, version| {
             if version.0 != read_at.0 + 1 {
                 return Ok(TransactionEnd::Rollback(false));
@@ -175,41 +171,11 @@ impl<D: Database> KeyStore for SqlStore<D> {
             for key in &keys {
                 reschedule(tx, key, version).await?;
             }
-            replace_digests(tx, &digests, version).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
         .await
     }
-}
-
-const DIGESTS_PER_STATEMENT: usize = 500;
-
-/// Updates many rows per statement: there may be thousands of credentials, and a transaction has only seconds.
-async fn replace_digests(
-    tx: &mut dyn Tx,
-    digests: &[(ClientId, SecretDigest)],
-    version: ControlPlaneVersion,
-) -> Result<(), StoreError> {
-    for rows in digests.chunks(DIGESTS_PER_STATEMENT) {
-        let mut values = values![version.0].to_vec();
-        let (mut cases, mut clients) = (Vec::new(), Vec::new());
-        for (client_id, digest) in rows {
-            let index = values.len() + 1;
-            values.extend_from_slice(values![client_id.as_str(), digest.0]);
-            cases.push(format!("when ${index} then ${}", index + 1));
-            clients.push(format!("${index}"));
-        }
-        // The `else` column gives PostgreSQL the type of the parameters.
-        let sql = format!(
-            "update credentials set changed = $1, secret_digest = case client_id {} else secret_digest end
-              where client_id in ({})",
-            cases.join(" "),
-            clients.join(", ")
-        );
-        tx.query(sql.into(), &values).await?;
-    }
-    Ok(())
 }
 
 async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {

@@ -32,13 +32,8 @@ const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 /// Inserts an event in the transaction of its change.
 pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), StoreError> {
     let (actor, client, account) = row_mapping::actor_columns(&event.actor);
-    let (action, action_added) = row_mapping::action_columns(event.action);
     tx.run(
-        concat!(
-            "insert into audit_events (",
-            audit_columns!(),
-            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-        ),
+        concat!("insert into audit_events (", audit_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
         values![
             event.id,
             event.workspace,
@@ -46,8 +41,7 @@ pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> R
             actor,
             client,
             account,
-            action,
-            action_added,
+            event.action.into_str(),
             event.target.as_str(),
             row_mapping::to_json(&event.changes)?,
             event.request_id.as_deref(),
@@ -104,7 +98,7 @@ impl Conditions {
 
     fn add_filter(&mut self, AuditFilter { action, actor }: &AuditFilter) {
         if let Some(action) = action {
-            self.add("coalesce(action_added, action)", action.into_str());
+            self.add("action", action.into_str());
         }
         if let Some(actor) = actor {
             let (kind, client, account) = row_mapping::actor_columns(actor);

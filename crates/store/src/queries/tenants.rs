@@ -276,12 +276,12 @@ async fn is_name_taken(tx: &mut dyn Tx, project: &Project) -> Result<bool, Store
 }
 
 async fn insert_project(tx: &mut dyn Tx, project: &Project, version: ControlPlaneVersion) -> Result<(), StoreError> {
-    let [products, products_added] = row_mapping::names_to_json(&project.products)?;
+    let products = row_mapping::names_to_json(&project.products)?;
     tx.run(
         concat!(
             "insert into projects (",
             project_columns!(),
-            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         ),
         values![
             project.id,
@@ -291,7 +291,6 @@ async fn insert_project(tx: &mut dyn Tx, project: &Project, version: ControlPlan
             project.disabled,
             configuration_json(project)?,
             products,
-            products_added,
             allowed_networks_json(project)?,
             project.created_at,
             project.updated_at,
@@ -309,19 +308,18 @@ async fn update_project_row(
     project: &Project,
     version: ControlPlaneVersion,
 ) -> Result<(), StoreError> {
-    let [products, products_added] = row_mapping::names_to_json(&project.products)?;
+    let products = row_mapping::names_to_json(&project.products)?;
     tx.run(
         "update projects
-            set name = $1, mode = $2, disabled = $3, configuration = $4, products = $5, products_added = $6,
-                allowed_networks = $7, updated_at = $8, revision = $9, live_since = $10, changed = $11
-          where id = $12",
+            set name = $1, mode = $2, disabled = $3, configuration = $4, products = $5, allowed_networks = $6,
+                updated_at = $7, revision = $8, live_since = $9, changed = $10
+          where id = $11",
         values![
             project.name.as_str(),
             project.mode.into_str(),
             project.disabled,
             configuration_json(project)?,
             products,
-            products_added,
             allowed_networks_json(project)?,
             project.updated_at,
             project.revision.0,
@@ -537,12 +535,12 @@ async fn insert_credential(
     credential: &Credential,
     version: ControlPlaneVersion,
 ) -> Result<(), StoreError> {
-    let [scopes, scopes_added] = row_mapping::names_to_json(&credential.scopes)?;
+    let scopes = row_mapping::names_to_json(&credential.scopes)?;
     tx.run(
         concat!(
             "insert into credentials (",
             credential_columns!(),
-            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         ),
         values![
             credential.client_id.as_str(),
@@ -550,7 +548,6 @@ async fn insert_credential(
             credential.owner.project(),
             credential.secret_digest.0,
             scopes,
-            scopes_added,
             credential.label.as_ref().map(Name::as_str),
             credential.created_at,
             credential.created_by.as_ref().map(row_mapping::creator_column),

@@ -228,7 +228,8 @@ async fn constraints_reject_unknown_keywords() {
     let callback = |state: &str| {
         let due_at = if state == "waiting" { "1" } else { "null" };
         format!(
-            "insert into callbacks values (randomblob(16), zeroblob(16), 1, {due_at}, 0, '{state}', 'discovery', x'00', x'00', 0, 0)"
+            "insert into callbacks (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body)
+             values (randomblob(16), zeroblob(16), 1, {due_at}, 0, '{state}', 'discovery', x'00', x'00')"
         )
     };
     for status in ["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"] {

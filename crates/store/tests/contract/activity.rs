@@ -60,7 +60,6 @@ pub async fn activity_counts_round_trip(fixture: &StoreFixture) {
     for (bucket, number) in counts.latency.iter_mut().zip(10..) {
         *bucket = number;
     }
-    counts.legacy_latency = 99;
     store.add_activity(vec![]).await.unwrap();
     let minute = "2026-11-15T02:30:00Z";
     store.add_activity(vec![count(shop, minute, Some("23410"), counts)]).await.unwrap();
@@ -71,30 +70,6 @@ pub async fn activity_counts_round_trip(fixture: &StoreFixture) {
     let mut twice = counts;
     twice += &counts;
     assert_eq!(store.activity(shop, day(1)).await.unwrap(), [PeriodActivity { start, counts: twice }]);
-}
-
-/// A release without latency buckets below 250 ms wrote the row.
-pub async fn activity_of_older_releases_is_read(fixture: &StoreFixture) {
-    let store = &*fixture.store;
-    let shop = ProjectId(sample::uuid());
-    let minute = "2026-11-15T02:30:00Z";
-    store.add_activity(vec![count(shop, minute, Some("23410"), created(10))]).await.unwrap();
-    fixture.database.execute("update activity set completed = 10, within_250_ms_legacy = 10").await;
-    let mut fast = ActivityCounts { completed: 30, ..ActivityCounts::default() };
-    fast.latency[ActivityCounts::latency_bucket(8)] = 30;
-    store.add_activity(vec![count(shop, minute, Some("23410"), fast)]).await.unwrap();
-    let expected = ActivityCounts { created: 10, completed: 40, legacy_latency: 10, ..fast };
-    let found = store.activity(shop, day(1)).await.unwrap();
-    assert_eq!(found, [PeriodActivity { start: minute.parse().unwrap(), counts: expected }]);
-    assert_eq!(
-        ActivityCounts::latency_bucket(found[0].counts.latency_percentile(50).unwrap()),
-        ActivityCounts::latency_bucket(8)
-    );
-    assert_eq!(found[0].counts.latency_percentile(100), Some(250));
-
-    // The roll-up preserves them.
-    store.roll_up_activity("2026-11-16T00:00:00Z".parse().unwrap()).await.unwrap();
-    assert_eq!(store.activity(shop, day(60)).await.unwrap()[0].counts, expected);
 }
 
 pub async fn activity_is_summed_by_period(fixture: &StoreFixture) {

@@ -207,7 +207,6 @@ contract! {
         overflowing_count_fails_only_itself;
     activity:
         activity_counts_round_trip,
-        activity_of_older_releases_is_read,
         activity_is_summed_by_period,
         activity_is_filtered_by_product_and_network,
         activity_is_scoped_by_project,

@@ -78,8 +78,8 @@ pub async fn new_check_has_a_redirect_session(fixture: &StoreFixture) {
             let new = silent_sample::new(check.clone());
             store.create_check(new.clone()).await.unwrap();
             assert_eq!(find(store, &check).await, check);
-            let ringtrue_engine::ports::Expectation::Device { input: brief } = new.expectation else { panic!() };
-            let progress = RedirectSession { input: brief, verdict: None, wrong_codes: 0 };
+            let ringtrue_engine::ports::Expectation::Device { input } = new.expectation else { panic!() };
+            let progress = RedirectSession { input, verdict: None, wrong_codes: 0 };
             assert_eq!(
                 redirect_session(store, &check).await,
                 RedirectSessionRecord { check: check.map(AnyVerdict::from), session: Some(progress) }

@@ -91,7 +91,6 @@ pub async fn identity_belongs_to_one_account(fixture: &StoreFixture) {
     assert!(store.unlink_identity(&after, &unlinked, &audit).await.unwrap());
     assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
     assert_eq!(find(None).await, None);
-    // Actions that the previous release does not know are read, and found.
     let filter = AuditFilter { action: Some(Action::AccountIdentityUnlinked), actor: None };
     let events = store.list_all_audit_events(&filter, sample::first_100()).await.unwrap();
     assert_eq!(events.items, audit);

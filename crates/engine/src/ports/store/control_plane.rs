@@ -8,7 +8,7 @@ use ringtrue_domain::{
     audit::AuditEvent,
     key_schedule::KeySchedule,
     parse_error::default_error,
-    tenancy::{ClientId, Credential, Project, SecretDigest, Workspace},
+    tenancy::{Credential, Project, Workspace},
 };
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use tokio::sync::Notify;
@@ -109,13 +109,12 @@ pub trait KeyStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces the sealed form of keys and the digests of credentials, as read at version `read_at`. `false`: the
-    /// control plane has changed since, and nothing was written.
+    /// Replaces the sealed form of keys, as read at version `read_at`. `false`: the control plane has changed since, and
+    /// nothing was written.
     async fn reseal_keys(
         &self,
         read_at: ControlPlaneVersion,
         keys: &[SealedKey],
-        digests: &[(ClientId, SecretDigest)],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 }

@@ -8,7 +8,7 @@ use std::{
 
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
-    keys::{KeyRing, KeySummary, MasterKey, has_legacy_seals, list_key_summaries},
+    keys::{KeyRing, KeySummary, MasterKey, list_key_summaries},
     node::{NODE_TIMEOUT, clock_skew, is_excessive_skew},
     ports::{Clock, ControlPlaneVersion, DatabaseClock, KeyPurpose, Store},
 };
@@ -269,9 +269,6 @@ async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &Datab
     };
     if stored.is_empty() {
         return passed(KEYS, "none yet: the first server to start creates them");
-    }
-    if has_legacy_seals(&stored, master) {
-        return passed(KEYS, "sealed by an older release: the first server to start reseals them");
     }
     match KeyRing::from_sealed(&stored, master, &KeyRing::default()) {
         Err(error) => failed(KEYS, error.to_string(), "Use the master key that this database was created with."),

@@ -22,13 +22,13 @@ use super::{
 };
 
 #[rustfmt::skip]
-const MEMBERS: [&str; 29] = [
+const MEMBERS: [&str; 28] = [
     "kind", "host", "port", "tls", "tls_server_name", "tls_ca_file",
     "system_id", "password_file", "password_env", "system_type", "bind", "interface_version",
     "address_ton", "address_npi", "address_range",
     "receivers", "country", "default_alphabet", "binds", "exclusive", "window",
     "enquire_link_interval", "response_timeout", "answer_timeout", "reconnect_min", "reconnect_max",
-    "concatenation_deadline", "parts", "grace",
+    "concatenation_deadline", "grace",
 ];
 
 pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, ConfigError> {
@@ -62,8 +62,6 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     section.update("reconnect_min", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_min)?;
     section.update("reconnect_max", duration(100 * MILLISECOND, HOUR), &mut config.reconnect_max)?;
     section.update("concatenation_deadline", duration(SECOND, HOUR), &mut config.concatenation_deadline)?;
-    // Accepted for configurations of earlier releases; parts are stored in any order.
-    section.get_opt("parts", keyword(PART_ORDERS))?;
     section.update("grace", duration(Duration::ZERO, HOUR), &mut config.grace)?;
     if config.reconnect_min > config.reconnect_max {
         let [min, max] = [config.reconnect_min, config.reconnect_max].map(format_duration);
@@ -117,7 +115,6 @@ const ALPHABETS: &[(&str, DefaultAlphabet)] = &[
     ("latin1", DefaultAlphabet::Latin1),
     ("ascii", DefaultAlphabet::Ascii),
 ];
-const PART_ORDERS: &[(&str, ())] = &[("together", ()), ("one_by_one", ())];
 
 fn field(allowed: &str, min: usize, max: usize) -> Format<String> {
     string(allowed, move |text| is_field(text, min, max))

@@ -58,7 +58,6 @@ fn every_member_of_smpp_is_read() {
         reconnect_min = \"500ms\"
         reconnect_max = \"30s\"
         concatenation_deadline = \"2m\"
-        parts = \"one_by_one\"
         exclusive = true
         grace = 0",
     ));

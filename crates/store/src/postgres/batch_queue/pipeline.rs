@@ -81,11 +81,6 @@ impl<'a> PipelinedTransaction<'a> {
         CounterSlot { number: self.session.slot, is_distributed: self.session.is_distributed }
     }
 
-    /// Whether the tables are distributed over several servers.
-    pub fn is_distributed(&self) -> bool {
-        self.session.is_distributed
-    }
-
     /// Runs statements as transactions of their own. Returns the rows of each.
     pub async fn run_single(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         self.send(None, calls, None).await

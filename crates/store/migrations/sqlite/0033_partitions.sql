@@ -1,1 +1,0 @@
--- PostgreSQL divides checks into partitions. SQLite needs none.
