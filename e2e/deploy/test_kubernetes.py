@@ -108,7 +108,7 @@ def test_kustomize_renders_the_same_pods(overlay):
     (config,) = [found["metadata"]["name"] for found in rendered if found["kind"] == "ConfigMap"]
     (deployment,) = [found for found in rendered if found["kind"] == "Deployment"]
     text = json.dumps(deployment["spec"]["template"]["spec"])
-    text = text.replace(config, "ringtrue").replace("registry.example.com/ringtrue:0.1.0", "ringtrue")
+    text = text.replace(config, "ringtrue").replace("registry.example.com/ringtrue:1.0.0", "ringtrue")
     actual, expected = json.loads(text), pod(overlay)
     by_name = lambda items: sorted(items, key=lambda item: item["name"])
     for spec in (actual, expected):

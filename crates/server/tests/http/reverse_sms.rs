@@ -125,7 +125,7 @@ async fn sms_from_the_claimed_number_matches(world: World) {
     assert_eq!(callback.header("x-service-callback"), "reverse_sms");
     assert_eq!(callback.header("x-service-callback-attempt"), "1");
     assert_eq!(callback.header("content-type"), "application/json");
-    assert!(callback.header("user-agent").starts_with("Ringtrue/"));
+    assert_eq!(callback.header("user-agent"), concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
     assert_eq!(callback.json(), ended, "the callback matches the check");
 }
 
