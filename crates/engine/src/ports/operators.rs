@@ -259,6 +259,13 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode>;
 
     /// Called at most once per authorization: operators' codes and tokens are single use.
+    /// Whether the connector accepts responses from this source. Called before the device's addresses are compared: a
+    /// request from elsewhere is no evidence that the device has changed its address. Operators that send devices back
+    /// from any address accept all sources.
+    fn check_source(&self, _response: &AuthorizationResponse<'_>) -> Result<(), ErrorCode> {
+        Ok(())
+    }
+
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode>;
 }
 

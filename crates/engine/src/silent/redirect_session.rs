@@ -318,10 +318,6 @@ impl SilentFlow {
         if pending.connector != returned.connector {
             return Err(RedirectError::InvalidState);
         }
-        let operators = self.operators.for_mode(check.mode);
-        if !operators.may_be_same_device(pending.initial_ip, returned.address, input.expected_address) {
-            return self.fail_check(check, ErrorCode::IpMismatch).await;
-        }
         let response = AuthorizationResponse {
             check: id,
             operation: operation(&input),
@@ -333,6 +329,13 @@ impl SilentFlow {
             headers: returned.headers,
             now: self.context.now(),
         };
+        if let Err(code) = connector.check_source(&response) {
+            return self.fail_check(check, code).await;
+        }
+        let operators = self.operators.for_mode(check.mode);
+        if !operators.may_be_same_device(pending.initial_ip, returned.address, input.expected_address) {
+            return self.fail_check(check, ErrorCode::IpMismatch).await;
+        }
         let reply = timeout(OPERATOR_TIMEOUT, connector.complete_authorization(response))
             .await
             .unwrap_or(Err(ErrorCode::MnoTimeout));

@@ -209,10 +209,7 @@ impl HeaderEnrichment {
     }
 
     fn identify(&self, response: &AuthorizationResponse<'_>) -> Result<Msisdn, EnrichmentError> {
-        let is_operator_address = self.config.egress.iter().any(|range| range.contains(&self.source_address(response)));
-        if !is_operator_address {
-            return Err(EnrichmentError::UntrustedPeer);
-        }
+        self.require_operator_address(response)?;
         if ip_bucket(response.device_ip) != ip_bucket(response.initial_ip) {
             return Err(EnrichmentError::AddressMismatch);
         }
@@ -223,6 +220,19 @@ impl HeaderEnrichment {
         }
         let value = self.config.msisdn_location.extract(response.headers)?;
         self.config.parse_number(value)
+    }
+
+    fn require_operator_address(&self, response: &AuthorizationResponse<'_>) -> Result<(), EnrichmentError> {
+        let source = self.source_address(response);
+        let is_operator_address = self.config.egress.iter().any(|range| range.contains(&source));
+        if is_operator_address { Ok(()) } else { Err(EnrichmentError::UntrustedPeer) }
+    }
+
+    /// Records an error and returns its code.
+    fn record_error(&self, error: EnrichmentError, response: &AuthorizationResponse<'_>) -> ErrorCode {
+        self.health.record_error(error.to_string(), response.now);
+        tracing::info!(connector = %self.config.name, check = %response.check, %error, "header enrichment failed");
+        error.code()
     }
 
     /// Source address of the request: the peer, or the forwarded address if the peer is one of our proxies.
@@ -249,6 +259,10 @@ impl SilentConnector for HeaderEnrichment {
         Ok(AuthorizationRedirect { location, connector_data: RedirectState { redirected_at: request.now }.encode() })
     }
 
+    fn check_source(&self, response: &AuthorizationResponse<'_>) -> Result<(), ErrorCode> {
+        self.require_operator_address(response).map_err(|error| self.record_error(error, response))
+    }
+
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         match self.identify(&response) {
             Ok(found) => {
@@ -258,11 +272,7 @@ impl SilentConnector for HeaderEnrichment {
                     SilentOperation::DiscoverNumber => SilentResult::Number(found),
                 })
             }
-            Err(error) => {
-                self.health.record_error(error.to_string(), response.now);
-                tracing::info!(connector = %self.config.name, check = %response.check, %error, "header enrichment failed");
-                Err(error.code())
-            }
+            Err(error) => Err(self.record_error(error, &response)),
         }
     }
 }

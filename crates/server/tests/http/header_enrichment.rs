@@ -98,18 +98,22 @@ async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
     let world = world().await;
     let discovery = silent(&world, DISCOVERY).await;
     let number = ("X-MSISDN", "447700900123");
-    for (from, headers, error) in [
-        ("127.0.1.7", vec![number], "not_mobile_ip"),
-        ("127.0.1.7", vec![number, ("X-Forwarded-For", DEVICE)], "not_mobile_ip"),
-        ("127.0.0.8", vec![number], "ip_mismatch"),
-        (DEVICE, vec![], "mno_no_data_available"),
-        (DEVICE, vec![("X-UP-CALLING-LINE-ID", "447700900123")], "mno_no_data_available"),
-        (DEVICE, vec![number, number], "mno_response_error"),
-        (DEVICE, vec![("X-MSISDN", "99999999999")], "mno_response_error"),
+    // With an announced address the device must return from exactly this address.
+    let (any_device, one_device) = (json!({}), json!({"device_ip": DEVICE}));
+    for (body, from, headers, error) in [
+        (&any_device, "127.0.1.7", vec![number], "not_mobile_ip"),
+        (&any_device, "127.0.1.7", vec![number, ("X-Forwarded-For", DEVICE)], "not_mobile_ip"),
+        (&one_device, "127.0.1.7", vec![number], "not_mobile_ip"),
+        (&any_device, "127.0.0.8", vec![number], "ip_mismatch"),
+        (&one_device, "127.0.0.8", vec![number], "ip_mismatch"),
+        (&any_device, DEVICE, vec![], "mno_no_data_available"),
+        (&any_device, DEVICE, vec![("X-UP-CALLING-LINE-ID", "447700900123")], "mno_no_data_available"),
+        (&any_device, DEVICE, vec![number, number], "mno_response_error"),
+        (&any_device, DEVICE, vec![("X-MSISDN", "99999999999")], "mno_response_error"),
     ] {
-        let (id, target) = redirected_check(&discovery, &json!({})).await;
+        let (id, target) = redirected_check(&discovery, body).await;
         let end = finish_redirect(&world, from, &target, &headers).await;
-        assert_eq!(end["error"], error, "{from} {headers:?}");
+        assert_eq!(end["error"], error, "{body} {from} {headers:?}");
         let ended = discovery.get(&id).await.assert(200).json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(error)));
         let again = finish_redirect(&world, DEVICE, &target, &[number]).await;
