@@ -1,8 +1,10 @@
 //! Codes of Reverse SMS, and their extraction from the text of an SMS.
 //!
 //! End-users retype codes, phones autocorrect them and mail gateways append signatures. The parser therefore ignores
-//! case, spaces and dashes, reads `O` as zero and `I` and `L` as one, and skips other text. It returns candidates; the
-//! engine looks up their hashes.
+//! case, spaces and dashes, reads full-width forms as their plain forms, `O` as zero and `I` and `L` as one, and skips
+//! other text. It returns candidates; the engine looks up their hashes.
+
+use std::ops::RangeInclusive;
 
 /// Crockford's base 32: no I, L, O or U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -79,12 +81,29 @@ fn split_words(text: &str) -> Vec<Vec<u8>> {
 }
 
 fn normalize_symbol(letter: char) -> Option<u8> {
-    let symbol = match u8::try_from(letter).ok()?.to_ascii_uppercase() {
+    let symbol = match u8::try_from(plain_form(letter)).ok()?.to_ascii_uppercase() {
         b'O' => b'0',
         b'I' | b'L' => b'1',
         other => other,
     };
     ALPHABET.contains(&symbol).then_some(symbol)
+}
+
+/// Full-width letters, digits and punctuation, which East Asian keyboards type.
+const FULL_WIDTH_FORMS: RangeInclusive<char> = '\u{FF01}'..='\u{FF5E}';
+/// Distance of full-width forms from the plain forms `!` to `~`.
+const FULL_WIDTH_OFFSET: u32 = 0xFEE0;
+const IDEOGRAPHIC_SPACE: char = '\u{3000}';
+
+/// The plain form of a full-width character (as Unicode's NFKC), or the character itself.
+fn plain_form(letter: char) -> char {
+    match letter {
+        IDEOGRAPHIC_SPACE => ' ',
+        _ if FULL_WIDTH_FORMS.contains(&letter) => {
+            char::from_u32(u32::from(letter) - FULL_WIDTH_OFFSET).unwrap_or(letter)
+        }
+        _ => letter,
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +137,13 @@ mod tests {
             "VERIFY 7K3QX9M20D.",
             "my code is 7K3QX9M20D thanks",
             "VERIFY: ‘7K3QX9M20D’ 👍",
+            "ＶＥＲＩＦＹ　７Ｋ３ＱＸ９Ｍ２０Ｄ",
+            "ｖｅｒｉｆｙ　７ｋ３ｑｘ９ｍ２０ｄ",
+            "VERIFY ７Ｋ３ＱＸ９Ｍ２ＯＤ",
+            "VERIFY 7K3Q－Ｘ９Ｍ２－0D",
+            "「７Ｋ３Ｑ　Ｘ９Ｍ２　０Ｄ」",
+            "VERIFY：7K3QX9M20D。",
+            "本人確認７Ｋ３ＱＸ９Ｍ２０Ｄ",
         ] {
             assert!(contains_code(text), "{text}");
         }
@@ -126,7 +152,8 @@ mod tests {
 
     #[test]
     fn other_text_is_not_a_code() {
-        for text in ["", "VERIFY", "VERIFY 7K3QX9M20", "VERIFY 7K3QX9M20E", "７Ｋ３ＱＸ９Ｍ２０Ｄ", "💥"] {
+        for text in ["", "VERIFY", "VERIFY 7K3QX9M20", "VERIFY 7K3QX9M20E", "７Ｋ３ＱＸ９Ｍ２０Ｅ", "⑦K3QX9M20D", "💥"]
+        {
             assert!(!contains_code(text), "{text}");
         }
     }
@@ -140,6 +167,25 @@ mod tests {
         #[test]
         fn candidates_are_limited_for_any_text(text in "\\PC{0,2000}|[A-Z0-9 ]{0,2000}") {
             prop_assert!(find_code_candidates(&text).len() <= MAX_CANDIDATES);
+        }
+
+        /// Any mixture of plain and full-width characters.
+        #[test]
+        fn full_width_forms_are_read_as_plain_ones(text in "[ -~]{0,60}", is_wide: [bool; 60]) {
+            let widen = |(letter, is_wide): (char, bool)| match letter {
+                _ if !is_wide => letter,
+                ' ' => IDEOGRAPHIC_SPACE,
+                _ => char::from_u32(u32::from(letter) + FULL_WIDTH_OFFSET).unwrap(),
+            };
+            let widened: String = text.chars().zip(is_wide).map(widen).collect();
+            prop_assert_eq!(find_code_candidates(&widened), find_code_candidates(&text));
+            prop_assert_eq!(widened.chars().map(plain_form).collect::<String>(), text);
+        }
+
+        #[test]
+        fn other_characters_have_no_plain_form(letter: char) {
+            let is_wide = FULL_WIDTH_FORMS.contains(&letter) || letter == IDEOGRAPHIC_SPACE;
+            prop_assert_eq!(plain_form(letter) != letter, is_wide);
         }
 
         #[test]
