@@ -99,7 +99,11 @@ fn check_limits(mut input: InputReader<'_>) {
     let mut accepted: HashMap<_, &[u8]> = HashMap::new();
     while !input.is_empty() {
         let addresses = input.octet() % 8;
-        let segment = Segment { reference: (input.octet() % 4).into(), total: input.octet(), sequence: input.octet() };
+        let reference = match input.octet() % 4 {
+            reference @ (0 | 1) => ConcatenationReference::EightBit(reference),
+            reference => ConcatenationReference::SixteenBit((reference - 2).into()),
+        };
+        let segment = Segment { reference, total: input.octet(), sequence: input.octet() };
         now += Duration::from_secs(input.octet().into());
         let length = input.octet();
         let octets = input.octets(length.into());

@@ -39,8 +39,7 @@ impl Reassembly for SmsReassembly {
         };
         let [connector_name, from, to] = [connector.as_bytes(), from.as_bytes(), to.as_bytes()];
         let sender = self.context.keyed_hash(&[b"sms sender", &project, connector_name, from])?;
-        let (reference, numbers) = (reference.to_be_bytes(), [total]);
-        let key = SmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &numbers])?);
+        let key = SmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &[total]])?);
         let now = self.context.now();
         let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
         let stored = NewSmsPart {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     pdu::{DataSm, EsmClass, ShortMessage, Tlvs},
-    text::{DataCoding, DefaultAlphabet, gsm},
+    text::{ConcatenationReference, DataCoding, DefaultAlphabet, gsm},
     udh::{self, MalformedUdh, Segment},
 };
 
@@ -41,9 +41,11 @@ impl<'a> MessageContent<'a> {
 }
 
 impl ShortMessage {
+    /// `message_payload` takes precedence over `short_message` (SMPP 3.4, 5.3.2.32), unless it is empty.
     pub fn content(&self) -> MessageContent<'_> {
-        let payload = self.tlvs.message_payload().filter(|_| self.short_message.is_empty());
-        read_content(self.esm_class, self.data_coding, payload.unwrap_or(&self.short_message), &self.tlvs)
+        let payload = self.tlvs.message_payload().filter(|payload| !payload.is_empty());
+        let payload = payload.unwrap_or(&self.short_message);
+        read_content(self.esm_class, self.data_coding, payload, &self.tlvs)
     }
 }
 
@@ -85,7 +87,7 @@ fn fill_bits(header_octets: usize) -> u8 {
 
 fn segment_from_tlvs(tlvs: &Tlvs) -> Option<Segment> {
     Some(Segment {
-        reference: tlvs.sar_msg_ref_num()?,
+        reference: ConcatenationReference::SixteenBit(tlvs.sar_msg_ref_num()?),
         total: tlvs.sar_total_segments()?,
         sequence: tlvs.sar_segment_seqnum()?,
     })

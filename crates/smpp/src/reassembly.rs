@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::{
     content::MessageContent,
     pdu::Address,
-    text::{DataCoding, DefaultAlphabet},
+    text::{ConcatenationReference, DataCoding, DefaultAlphabet},
     udh::Segment,
 };
 
@@ -111,7 +111,7 @@ pub struct Reassembly<I> {
 #[derive(Debug)]
 struct IncompleteMessage<I> {
     destination: Address,
-    reference: u16,
+    reference: ConcatenationReference,
     first_seen: I,
     total: u8,
     /// Sorted by sequence.

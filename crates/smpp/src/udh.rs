@@ -12,7 +12,7 @@ const IEI_CONCATENATION_16BIT: u8 = 0x08;
 /// Part of a concatenated message. Not validated: `sequence` may be 0 or above `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
-    pub reference: u16,
+    pub reference: ConcatenationReference,
     pub total: u8,
     pub sequence: u8,
 }
@@ -70,10 +70,12 @@ impl<'a> Udh<'a> {
             let InformationElement { id, value } = element?;
             match (id, value) {
                 (IEI_CONCATENATION_8BIT, &[reference, total, sequence]) => {
-                    segment = Some(Segment { reference: reference.into(), total, sequence });
+                    let reference = ConcatenationReference::EightBit(reference);
+                    segment = Some(Segment { reference, total, sequence });
                 }
                 (IEI_CONCATENATION_16BIT, &[high, low, total, sequence]) => {
-                    segment = Some(Segment { reference: u16::from_be_bytes([high, low]), total, sequence });
+                    let reference = ConcatenationReference::SixteenBit(u16::from_be_bytes([high, low]));
+                    segment = Some(Segment { reference, total, sequence });
                 }
                 (IEI_CONCATENATION_8BIT | IEI_CONCATENATION_16BIT, _) => return Err(MalformedUdh::Element { id }),
                 _ => {}

@@ -55,7 +55,7 @@ impl Reassembly for InMemoryReassembly {
     async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError> {
         self.check()?;
         let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
-        let name = format!("{origin:?} {connector} {from} {to} {reference} {total}");
+        let name = format!("{origin:?} {connector} {from} {to} {reference:?} {total}");
         let now = self.clock.now();
         let mut messages = self.messages.lock().unwrap();
         messages.retain(|known, message| {

@@ -77,7 +77,8 @@ pub struct SmsPart {
     /// Addresses as received; the same in all parts.
     pub from: String,
     pub to: String,
-    pub reference: u16,
+    /// Octets of the reference: one or two. References of different widths differ, whatever their value.
+    pub reference: Vec<u8>,
     /// At least 2.
     pub total: u8,
     /// From 1 to `total`.
@@ -258,7 +259,6 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode>;
 
-    /// Called at most once per authorization: operators' codes and tokens are single use.
     /// Whether the connector accepts responses from this source. Called before the device's addresses are compared: a
     /// request from elsewhere is no evidence that the device has changed its address. Operators that send devices back
     /// from any address accept all sources.
@@ -266,6 +266,7 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Called at most once per authorization: operators' codes and tokens are single use.
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode>;
 }
 

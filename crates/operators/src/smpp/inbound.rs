@@ -114,7 +114,7 @@ impl BindHandler<'_> {
             connector: Arc::clone(&config.name),
             from: sender_key(envelope.origin, request.source(), *node),
             to: address_key(request.destination()),
-            reference,
+            reference: reference.to_octets(),
             total,
             sequence,
             content: encode_part(content.data_coding, content.octets),

@@ -8,7 +8,10 @@ use http::{Method, header::AUTHORIZATION};
 use jsonwebtoken::Algorithm;
 use md5::{Digest as _, Md5};
 use ringtrue_domain::phone::AddressKind;
-use ringtrue_smpp::{text::DataCoding, udh::Segment};
+use ringtrue_smpp::{
+    text::{ConcatenationReference, DataCoding},
+    udh::Segment,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -280,7 +283,8 @@ fn parse_sms_api(fields: &Fields<'_>) -> Result<Vec<VendorMessage>, MalformedReq
     }])
 }
 
-/// References that do not fit 16 bits are hashed: they only need to be equal for all parts.
+/// Vonage does not tell the width of references. Those that do not fit 16 bits are hashed: they only need to be equal
+/// for all parts.
 fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
     if fields.text("concat") != Some("true") {
         return None;
@@ -288,7 +292,7 @@ fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
     let reference = fields.text("concat-ref")?;
     let [high, low, ..] = digest_parts(&[reference.as_bytes()]);
     Some(Segment {
-        reference: reference.parse().unwrap_or(u16::from_be_bytes([high, low])),
+        reference: ConcatenationReference::SixteenBit(reference.parse().unwrap_or(u16::from_be_bytes([high, low]))),
         total: fields.text("concat-total")?.parse().ok()?,
         sequence: fields.text("concat-part")?.parse().ok()?,
     })

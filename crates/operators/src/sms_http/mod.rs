@@ -250,7 +250,7 @@ impl Webhook {
             connector: Arc::clone(&self.config.name),
             from: message.from.clone(),
             to: message.to.clone(),
-            reference: segment.reference,
+            reference: segment.reference.to_octets(),
             total: segment.total,
             sequence: segment.sequence,
             content: encode_part(*data_coding, octets),

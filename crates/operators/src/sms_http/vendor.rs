@@ -98,7 +98,7 @@ impl VendorMessage {
             self.id.as_deref().unwrap_or_default().as_bytes(),
             self.from.as_bytes(),
             self.to.as_bytes(),
-            &segment.reference.to_be_bytes(),
+            &segment.reference.to_octets(),
             &[segment.total, segment.sequence],
             octets,
         ])

@@ -2,12 +2,15 @@ use jiff::SignedDuration;
 use ringtrue_domain::reverse_sms::SmsSender;
 use ringtrue_operators::smpp::{ProjectScope, SmppConfig, SmppConnector, SmppOutcome, TlvTag};
 use ringtrue_sandbox::smsc::{Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript};
-use ringtrue_smpp::pdu::{Address, CommandStatus, ShortMessage};
+use ringtrue_smpp::{
+    pdu::{Address, CommandStatus, ShortMessage, Tlvs},
+    text::ConcatenationReference,
+};
 use tokio::time::advance;
 
 use crate::{
     Fixture, HANDSET, SECOND, Sandbox, number,
-    peers::{Bound, ManualSmsc, part, sms},
+    peers::{Bound, ManualSmsc, part, part_with, sms},
 };
 
 const RESEND: CommandStatus = CommandStatus::RECEIVER_TEMPORARY_ERROR;
@@ -135,6 +138,43 @@ async fn reference_can_be_reused() {
         assert_eq!(other.deliver(part(7, 2, 2, text)).await, CommandStatus::OK);
     }
     assert_eq!(other.texts(), ["one one ", "other other "]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn references_of_different_widths_are_different() {
+    let TwoNodes { one, other } = TwoNodes::start().await;
+    let sixteen = |sequence, text| part_with(ConcatenationReference::SixteenBit(7), 2, sequence, text);
+    let sar = |sequence: u8, text| ShortMessage {
+        tlvs: Tlvs::default()
+            .with(TlvTag::SAR_MSG_REF_NUM, [0, 7])
+            .with(TlvTag::SAR_TOTAL_SEGMENTS, [2])
+            .with(TlvTag::SAR_SEGMENT_SEQNUM, [sequence]),
+        ..sms(text)
+    };
+    for (eight, wide) in [(part(7, 2, 1, "one "), sixteen(2, "four")), (part(7, 2, 1, "five "), sar(2, "eight"))] {
+        assert_eq!(one.deliver(eight).await, CommandStatus::OK);
+        assert_eq!(other.deliver(wide).await, CommandStatus::OK);
+    }
+    assert!(one.texts().is_empty() && other.texts().is_empty(), "{:?} {:?}", one.texts(), other.texts());
+    assert_eq!(one.deliver(part(7, 2, 2, "six")).await, CommandStatus::OK);
+    assert_eq!(one.deliver(sar(1, "seven ")).await, CommandStatus::OK);
+    assert_eq!(one.texts(), ["five six", "seven eight"]);
+}
+
+/// SMPP 3.4, 5.3.2.32.
+#[tokio::test(start_paused = true)]
+async fn payload_takes_precedence_over_short_message() {
+    let TwoNodes { one, .. } = TwoNodes::start().await;
+    let with_payload = |payload: &[u8], text| ShortMessage {
+        tlvs: Tlvs::default().with(TlvTag::MESSAGE_PAYLOAD, payload),
+        ..sms(text)
+    };
+    for message in
+        [with_payload(b"VERIFY 1", "truncated"), with_payload(b"VERIFY 2", ""), with_payload(b"", "VERIFY 3")]
+    {
+        assert_eq!(one.deliver(message).await, CommandStatus::OK);
+    }
+    assert_eq!(one.texts(), ["VERIFY 1", "VERIFY 2", "VERIFY 3"]);
 }
 
 #[tokio::test(start_paused = true)]

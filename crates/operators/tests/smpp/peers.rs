@@ -120,9 +120,13 @@ pub fn sms(text: &str) -> ShortMessage {
     }
 }
 
-/// One part of a concatenated SMS.
+/// One part of a concatenated SMS with a reference of eight bits.
 pub fn part(reference: u8, total: u8, sequence: u8, text: &str) -> ShortMessage {
-    let header = udh::encode_concatenation(ConcatenationReference::EightBit(reference), total, sequence);
+    part_with(ConcatenationReference::EightBit(reference), total, sequence, text)
+}
+
+pub fn part_with(reference: ConcatenationReference, total: u8, sequence: u8, text: &str) -> ShortMessage {
+    let header = udh::encode_concatenation(reference, total, sequence);
     ShortMessage { esm_class: EsmClass::WITH_UDH, short_message: [&header, text.as_bytes()].concat(), ..sms("") }
 }
 

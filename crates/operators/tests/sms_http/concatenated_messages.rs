@@ -118,6 +118,22 @@ async fn kannel_parts_are_joined_by_udh() {
 }
 
 #[tokio::test]
+async fn references_of_different_widths_are_different() {
+    let fixture = WebhookFixture::new((by_name("kannel").config)(SECRET));
+    let part = |header: &str, text: &str| {
+        let mut request = TestRequest::get(&[("from", PHONE), ("to", RECEIVER), ("charset", "UTF-8")]);
+        request.path_and_query = format!("{}&udh={header}&text={text}", request.path_and_query);
+        request.with_path_secret()
+    };
+    let eight = |number: u8, text: &str| part(&format!("%05%00%03%07%02%0{number}"), text);
+    let sixteen = |number: u8, text: &str| part(&format!("%06%08%04%00%07%02%0{number}"), text);
+    assert_eq!(statuses(&fixture, &[eight(1, "a"), sixteen(2, "d")]).await, [200, 200]);
+    assert_eq!(fixture.texts(), [""; 0]);
+    assert_eq!(statuses(&fixture, &[sixteen(1, "c"), eight(2, "b")]).await, [200, 200]);
+    assert_eq!(fixture.texts(), ["cd", "ab"]);
+}
+
+#[tokio::test]
 async fn binary_messages_are_decoded_as_text() {
     let fixture = WebhookFixture::new((by_name("sinch").config)(SECRET));
     let body = json!({

@@ -64,7 +64,7 @@ pub(super) fn encode_sms(
             *octet ^= random.u8(1..);
         }
     }
-    let mut parts = number_parts(split_text(alphabet, characters, faults), reference)?;
+    let mut parts = number_parts(split_text(alphabet, characters, faults), concatenation_reference(reference, faults))?;
     match faults.part_order {
         PartOrder::Original => {}
         PartOrder::Reversed => parts.reverse(),
@@ -109,7 +109,16 @@ struct TextPart {
     octets: Vec<u8>,
 }
 
-fn number_parts(parts: TextParts, reference: u16) -> Result<Vec<TextPart>, SendError> {
+fn concatenation_reference(reference: u16, faults: &FaultScript) -> ConcatenationReference {
+    match faults.concatenation {
+        ConcatenationMode::Udh8Bit => ConcatenationReference::EightBit(reference.to_be_bytes()[1]),
+        ConcatenationMode::Udh16Bit | ConcatenationMode::SarTlvs | ConcatenationMode::MessagePayload => {
+            ConcatenationReference::SixteenBit(reference)
+        }
+    }
+}
+
+fn number_parts(parts: TextParts, reference: ConcatenationReference) -> Result<Vec<TextPart>, SendError> {
     let parts = match parts {
         TextParts::Single(octets) => return Ok(vec![TextPart { segment: None, octets }]),
         TextParts::Multiple(parts) => parts,
@@ -138,19 +147,16 @@ impl MessageTemplate<'_> {
             tlvs = tlvs.with(tag, account.to_be_bytes());
         }
         let header = match (segment, self.faults.concatenation) {
-            (Some(Segment { reference, total, sequence }), ConcatenationMode::Udh8Bit) => {
-                let [_, reference] = reference.to_be_bytes();
-                udh::encode_concatenation(ConcatenationReference::EightBit(reference), total, sequence)
-            }
-            (Some(Segment { reference, total, sequence }), ConcatenationMode::Udh16Bit) => {
-                udh::encode_concatenation(ConcatenationReference::SixteenBit(reference), total, sequence)
-            }
+            (
+                Some(Segment { reference, total, sequence }),
+                ConcatenationMode::Udh8Bit | ConcatenationMode::Udh16Bit,
+            ) => udh::encode_concatenation(reference, total, sequence),
             (
                 Some(Segment { reference, total, sequence }),
                 ConcatenationMode::SarTlvs | ConcatenationMode::MessagePayload,
             ) => {
                 tlvs = tlvs
-                    .with(TlvTag::SAR_MSG_REF_NUM, reference.to_be_bytes())
+                    .with(TlvTag::SAR_MSG_REF_NUM, reference.value().to_be_bytes())
                     .with(TlvTag::SAR_TOTAL_SEGMENTS, [total])
                     .with(TlvTag::SAR_SEGMENT_SEQNUM, [sequence]);
                 vec![]

@@ -9,7 +9,9 @@ use url::form_urlencoded::Serializer;
 
 use crate::{
     client::{self, HttpResponse, Request},
-    networks::{AUTH_TOKEN, SECRET, live, world_with},
+    database::Database,
+    networks::{AUTH_TOKEN, SECRET, live, world_on, world_with},
+    on_both_databases,
     receiver::Receiver,
     reverse_sms::{CHECKS, InvitedCheck, ReverseSmsClient},
     world::World,
@@ -129,6 +131,41 @@ async fn sms_concludes_only_the_check_of_its_number_and_only_once() {
     assert_eq!(count(world.node.metrics_address, "kannel", "duplicate").await, 2);
     assert_eq!(receiver.next().await.json()["match"], false);
     assert!(receiver.is_quiet());
+}
+
+on_both_databases!(parts_with_references_of_different_widths_are_not_joined);
+
+/// The width of a reference is part of it: the parts of two SMS must not be joined.
+async fn parts_with_references_of_different_widths_are_not_joined(database: Database) {
+    let world = world_on(database, SETTINGS).await;
+    let backend = live(&world, &["23410"]).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
+    let (start, end) = check.body.split_at(check.body.len() - 5);
+    let part = |udh: &str, text: &str| {
+        let part = InvitedCheck { body: text.to_owned(), ..check.clone() };
+        let request = kannel(&format!("{KANNEL}/{SECRET}"), "447700900123", &part);
+        Request { target: format!("{}&udh={udh}", request.target.replace("&id=1", "")), ..request }
+    };
+    call(&world, part("%05%00%03%07%02%01", start)).await.assert(200);
+    call(&world, part("%06%08%04%00%07%02%02", end)).await.assert(200);
+    assert_eq!(count(world.node.metrics_address, "kannel", "part_held").await, 2);
+    assert_eq!(status(&backend, &check).await, "PENDING");
+    call(&world, part("%05%00%03%07%02%02", end)).await.assert(200);
+    assert_eq!(backend.get(&check.id).await.json()["match"], true);
+}
+
+#[tokio::test]
+async fn full_width_code_is_recognised() {
+    let world = world_with(SETTINGS).await;
+    let backend = live(&world, &["23410"]).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
+    let full_width = |letter: char| match letter {
+        ' ' => '\u{3000}',
+        letter => char::from_u32(u32::from(letter) + 0xFEE0).unwrap(),
+    };
+    let typed = InvitedCheck { body: check.body.chars().map(full_width).collect(), ..check.clone() };
+    call(&world, kannel(&format!("{KANNEL}/{SECRET}"), "447700900123", &typed)).await.assert(200);
+    assert_eq!(backend.get(&check.id).await.json()["match"], true);
 }
 
 /// The backend can fall back without waiting for the ttl.

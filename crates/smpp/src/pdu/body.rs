@@ -238,7 +238,7 @@ pub struct ShortMessage {
     pub replace_if_present: u8,
     pub data_coding: DataCoding,
     pub default_message_id: u8,
-    /// Empty if the TLV `message_payload` holds the message; [`content`](Self::content) reads both.
+    /// Ignored if the TLV `message_payload` holds the message; [`content`](Self::content) reads the right one.
     #[debug("{} octets", short_message.len())]
     pub short_message: Vec<u8>,
     pub tlvs: Tlvs,

@@ -126,11 +126,30 @@ pub fn encode_text(text: &str) -> (DataCoding, Vec<u8>) {
     }
 }
 
-/// Reference number of a concatenated message; the sender chooses its width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Reference number of a concatenated message. The sender chooses its width, which is part of the reference: two
+/// messages may use the same value in different widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConcatenationReference {
     EightBit(u8),
+    /// Also of `sar_msg_ref_num`.
     SixteenBit(u16),
+}
+
+impl ConcatenationReference {
+    pub fn value(self) -> u16 {
+        match self {
+            ConcatenationReference::EightBit(reference) => reference.into(),
+            ConcatenationReference::SixteenBit(reference) => reference,
+        }
+    }
+
+    /// One octet or two.
+    pub fn to_octets(self) -> Vec<u8> {
+        match self {
+            ConcatenationReference::EightBit(reference) => vec![reference],
+            ConcatenationReference::SixteenBit(reference) => reference.to_be_bytes().to_vec(),
+        }
+    }
 }
 
 /// Fields of one message of a text.

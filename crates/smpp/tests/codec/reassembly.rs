@@ -3,7 +3,7 @@ use std::time::Duration;
 use ringtrue_smpp::{
     pdu::{Address, ShortMessage},
     reassembly::{PartOutcome, Reassembly, ReassemblyError, ReassemblyLimits},
-    text::{DataCoding, DefaultAlphabet},
+    text::{ConcatenationReference, DataCoding, DefaultAlphabet},
     udh::Segment,
 };
 
@@ -23,12 +23,27 @@ impl TestReassembly {
         text: &str,
         at: u64,
     ) -> Result<PartOutcome<Duration>, ReassemblyError> {
-        let message = ShortMessage { short_message: text.into(), ..ShortMessage::default() };
         let (reference, total, sequence) = segment;
+        self.add_segment(
+            from,
+            Segment { reference: ConcatenationReference::SixteenBit(reference), total, sequence },
+            text,
+            at,
+        )
+    }
+
+    fn add_segment(
+        &mut self,
+        from: &str,
+        segment: Segment,
+        text: &str,
+        at: u64,
+    ) -> Result<PartOutcome<Duration>, ReassemblyError> {
+        let message = ShortMessage { short_message: text.into(), ..ShortMessage::default() };
         self.parts.add(
             &Address::international(from),
             &Address::international("999"),
-            Segment { reference, total, sequence },
+            segment,
             &message.content(),
             Duration::from_secs(at),
         )
@@ -102,6 +117,18 @@ fn reused_reference_starts_a_new_message() {
 }
 
 #[test]
+fn references_of_different_widths_are_different() {
+    let mut reassembly = TestReassembly::new(SMALL_LIMITS);
+    let eight = |sequence| Segment { reference: ConcatenationReference::EightBit(7), total: 2, sequence };
+    let sixteen = |sequence| Segment { reference: ConcatenationReference::SixteenBit(7), total: 2, sequence };
+    let first = Ok(PartOutcome::Stored { first: true, missing: 1 });
+    assert_eq!(reassembly.add_segment("1", eight(1), "a", 0), first);
+    assert_eq!(reassembly.add_segment("1", sixteen(2), "d", 0), first);
+    assert_eq!(text(reassembly.add_segment("1", eight(2), "b", 0)).0, "ab");
+    assert_eq!(text(reassembly.add_segment("1", sixteen(1), "c", 0)).0, "cd");
+}
+
+#[test]
 fn limits_reject_new_parts_and_keep_stored_ones() {
     let mut reassembly = TestReassembly::new(SMALL_LIMITS);
     assert!(reassembly.add("1", (1, 2, 1), "a", 0).is_ok());
@@ -141,7 +168,7 @@ fn parts_with_different_codings_are_decoded_separately() {
     ];
     let mut last = Ok(PartOutcome::Duplicate);
     for (sequence, message) in (1..).zip(&messages) {
-        let segment = Segment { reference: 1, total: 3, sequence };
+        let segment = Segment { reference: ConcatenationReference::EightBit(1), total: 3, sequence };
         last = parts.add(&address, &address, segment, &message.content(), Duration::ZERO);
     }
     assert_eq!(text(last).0, "😀@!");

@@ -197,15 +197,22 @@ proptest! {
 
 #[test]
 fn concatenation_element_is_found() {
-    let segment = |reference, total, sequence| Some(Segment { reference, total, sequence });
+    let segment = |reference: u8, total, sequence| {
+        Some(Segment { reference: ConcatenationReference::EightBit(reference), total, sequence })
+    };
+    let sixteen = |reference, total, sequence| {
+        Some(Segment { reference: ConcatenationReference::SixteenBit(reference), total, sequence })
+    };
     let cases: &[(&[u8], Option<Segment>, &[u8])] = &[
         (b"\x05\x00\x03\x2a\x02\x01text", segment(42, 2, 1), b"text"),
-        (b"\x06\x08\x04\x12\x34\x02\x02text", segment(0x1234, 2, 2), b"text"),
+        (b"\x06\x08\x04\x12\x34\x02\x02text", sixteen(0x1234, 2, 2), b"text"),
+        (b"\x06\x08\x04\x00\x2a\x02\x02text", sixteen(42, 2, 2), b"text"),
         // Not first: after port addressing, and after an element without a value.
         (b"\x0b\x05\x04\x0b\x84\x23\xf0\x00\x03\x2a\x03\x02text", segment(42, 3, 2), b"text"),
         (b"\x07\x24\x00\x00\x03\x2a\x03\x02text", segment(42, 3, 2), b"text"),
         // The last of two counts.
         (b"\x0a\x00\x03\x01\x02\x01\x00\x03\x02\x02\x02", segment(2, 2, 2), b""),
+        (b"\x0b\x00\x03\x01\x02\x01\x08\x04\x00\x01\x02\x02", sixteen(1, 2, 2), b""),
         (b"\x06\x05\x04\x0b\x84\x23\xf0text", None, b"text"),
         (b"\x00text", None, b"text"),
     ];
@@ -241,13 +248,15 @@ fn content_is_read_from_short_message_and_payload() {
         .with(TlvTag::SAR_MSG_REF_NUM, [0, 9])
         .with(TlvTag::SAR_TOTAL_SEGMENTS, [2])
         .with(TlvTag::SAR_SEGMENT_SEQNUM, [1]);
-    let segment = Some(Segment { reference: 9, total: 2, sequence: 1 });
+    let segment = Some(Segment { reference: ConcatenationReference::SixteenBit(9), total: 2, sequence: 1 });
     let default = DefaultAlphabet::Gsm0338;
 
     let message = ShortMessage { tlvs: payload.clone(), ..ShortMessage::default() };
     assert_eq!(message.content().decode_text(default), "in the payload");
     let both = ShortMessage { short_message: b"short".to_vec(), ..message };
-    assert_eq!(both.content().decode_text(default), "short");
+    assert_eq!(both.content().decode_text(default), "in the payload");
+    let emptied = ShortMessage { tlvs: Tlvs::default().with(TlvTag::MESSAGE_PAYLOAD, *b""), ..both };
+    assert_eq!(emptied.content().decode_text(default), "short");
     let data = DataSm { tlvs: payload, ..DataSm::default() };
     assert_eq!(data.content().decode_text(default), "in the payload");
     assert_eq!(DataSm::default().content().decode_text(default), "");
