@@ -148,6 +148,10 @@ impl WebhookVendor for Plivo {
 
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let fields = request.fields()?;
+        // Status reports of outbound messages have no text.
+        if fields.text("Text").is_none() && fields.text("Status").is_some() {
+            return Ok(vec![]);
+        }
         Ok(vec![VendorMessage {
             id: Some(fields.required("MessageUUID")?.to_owned()),
             from: fields.sender("From")?,

@@ -126,6 +126,11 @@ impl WebhookVendor for Sinch {
     }
 }
 
+/// Whether a message has this direction. Messages without one have the direction of their event.
+fn has_direction(message: &Value, expected: &str) -> bool {
+    message.get("direction").is_none_or(|direction| direction == expected)
+}
+
 /// More than any group chat has members.
 const MAX_RECIPIENTS: usize = 32;
 
@@ -166,8 +171,8 @@ struct TelnyxPayload {
     id: String,
     text: Option<String>,
     #[serde(default)]
-    from: Option<SendingParty>,
-    to: Vec<Party>,
+    from: Value,
+    to: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -196,13 +201,16 @@ impl WebhookVendor for Telnyx {
         if data.event_type != "message.received" {
             return Ok(vec![]);
         }
-        let payload: TelnyxPayload = serde_json::from_value(data.payload).map_err(|_| MalformedRequest)?;
-        if payload.to.is_empty() {
-            return Err(MalformedRequest);
+        // Messages that the account sends are no inbound messages, whatever the type of their event.
+        if !has_direction(&data.payload, "inbound") {
+            return Ok(vec![]);
         }
-        let from = payload.from.map(|party| party.phone_number).unwrap_or_default();
+        let payload: TelnyxPayload = serde_json::from_value(data.payload).map_err(|_| MalformedRequest)?;
+        let from =
+            serde_json::from_value(payload.from).map_or_else(|_| String::new(), |from: SendingParty| from.phone_number);
         let text = payload.text.unwrap_or_default();
-        // In a group chat our number may be any of the recipients.
+        // In a group chat our number may be any of the recipients. A malformed recipient must not block the others.
+        let recipients = payload.to.into_iter().filter_map(|to| serde_json::from_value::<Party>(to).ok());
         let to_message = |to: Party| VendorMessage {
             id: Some(payload.id.clone()),
             from: from.clone(),
@@ -210,7 +218,8 @@ impl WebhookVendor for Telnyx {
             kind: AddressKind::International,
             text: MessageText::Complete(text.clone()),
         };
-        Ok(payload.to.into_iter().take(MAX_RECIPIENTS).map(to_message).collect())
+        let messages: Vec<_> = recipients.take(MAX_RECIPIENTS).map(to_message).collect();
+        if messages.is_empty() { Err(MalformedRequest) } else { Ok(messages) }
     }
 }
 
@@ -323,6 +332,9 @@ impl WebhookVendor for Bird {
             return Ok(vec![]);
         }
         let payload = json.get("payload").ok_or(MalformedRequest)?;
+        if !has_direction(payload, "incoming") {
+            return Ok(vec![]);
+        }
         let text = |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let channel = text("/channelId").and_then(|channel| self.channels.get(&channel).cloned());
         let is_number = text("/sender/contact/identifierKey").is_none_or(|key| key == "phonenumber");

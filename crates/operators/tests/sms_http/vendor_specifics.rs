@@ -3,12 +3,17 @@
 use http::{Method, StatusCode};
 use ringtrue_domain::reverse_sms::SmsSender;
 use ringtrue_engine::ports::{ConnectorState, MessageCounts};
-use ringtrue_operators::sms_http::{Jasmin, Kannel, SigMethod, Telnyx, WebhookConfig, WebhookDriver, WebhookOutcome};
+use ringtrue_operators::sms_http::{
+    Jasmin, Kannel, Plivo, SigMethod, Telnyx, WebhookConfig, WebhookDriver, WebhookOutcome,
+};
 use serde_json::json;
 
 use crate::{
     fixture::{NOON, PHONE, RECEIVER, TestRequest, TestSms, WebhookFixture, number, restricted},
-    vendors::{SECRET, as_str_pairs, by_name, sinch_signed, vonage, vonage_bearer, vonage_messages, vonage_signed},
+    vendors::{
+        SECRET, as_str_pairs, bird_payload, bird_signed, by_name, sinch_signed, vonage, vonage_bearer, vonage_messages,
+        vonage_signed,
+    },
 };
 
 #[tokio::test]
@@ -85,7 +90,24 @@ async fn status_reports_are_acknowledged_and_ignored() {
     let receipt = [("msisdn", PHONE), ("to", "Acme"), ("messageId", "1"), ("status", "delivered"), ("timestamp", &at)];
     let receipt = vonage_signed(SigMethod::HmacSha256, &receipt);
     let report = json!({"type": "delivery_report_sms", "batch_id": "1", "statuses": []});
+    let telnyx = |event: &str, direction: &str| {
+        let payload = json!({
+            "id": "1", "direction": direction, "text": "VERIFY", "from": {"phone_number": format!("+{PHONE}")},
+            "to": [{"phone_number": format!("+{RECEIVER}")}],
+        });
+        let request = TestRequest::json(&json!({"data": {"event_type": event, "payload": payload}}));
+        (restricted(WebhookDriver::Telnyx(Telnyx { public_key: None })), request.with_path_secret())
+    };
+    let mut bird = bird_payload(&TestSms::DEFAULT, &json!({"identifierValue": format!("+{RECEIVER}")}));
+    bird["payload"]["direction"] = json!("outgoing");
+    let plivo = [("From", PHONE), ("To", RECEIVER), ("Status", "delivered"), ("MessageUUID", "1"), ("Units", "1")];
+    let plivo = TestRequest::form(&plivo).with_path_secret();
     for (config, request) in [
+        telnyx("message.sent", "outbound"),
+        telnyx("message.finalized", "outbound"),
+        telnyx("message.received", "outbound"),
+        ((by_name("bird").config)(SECRET), bird_signed(&bird, NOON)),
+        (restricted(WebhookDriver::Plivo(Plivo { signature: None })), plivo),
         (vonage(SigMethod::HmacSha256, SECRET), TestRequest::form(&as_str_pairs(&receipt))),
         ((by_name("sinch").config)(SECRET), sinch_signed(&report, "n", NOON)),
     ] {
@@ -114,6 +136,34 @@ async fn telnyx_group_message_matches_any_recipient() {
         ),
         (1, 6, 1)
     );
+}
+
+#[tokio::test]
+async fn malformed_telnyx_recipient_does_not_block_the_others() {
+    let good = json!({"phone_number": format!("+{RECEIVER}"), "status": "webhook_delivered"});
+    let malformed = [
+        json!(null),
+        json!("+447700900999"),
+        json!({}),
+        json!({"phone_number": null}),
+        json!({"phone_number": 7}),
+        json!([]),
+    ];
+    let send = async |to: serde_json::Value| {
+        let payload = json!({"id": "1", "direction": "inbound", "text": "VERIFY", "from": "unreadable", "to": to});
+        let request = TestRequest::json(&json!({"data": {"event_type": "message.received", "payload": payload}}));
+        let fixture = WebhookFixture::new(restricted(WebhookDriver::Telnyx(Telnyx { public_key: None })));
+        let response = fixture.send(&request.with_path_secret()).await;
+        (response.status, fixture.texts().len(), fixture.senders())
+    };
+    let stored = (StatusCode::OK, 1, vec![SmsSender::Unattributed]);
+    for entry in &malformed {
+        assert_eq!(send(json!([entry, good])).await, stored, "{entry}");
+        assert_eq!(send(json!([good, entry])).await, stored, "{entry}");
+    }
+    for nobody in [json!([]), json!(malformed), json!(null), json!({})] {
+        assert_eq!(send(nobody.clone()).await, (StatusCode::BAD_REQUEST, 0, vec![]), "{nobody}");
+    }
 }
 
 #[tokio::test]
