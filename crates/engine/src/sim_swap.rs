@@ -21,8 +21,9 @@ use crate::{
     ports::{SimSwapRequest, StoreError},
 };
 
-/// Limit for the operator's response.
-const OPERATOR_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for the operator's response. It leaves time for one `slow_down` of CIBA, after which a client with the default
+/// interval has to wait for ten seconds.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Create request. The number is unparsed: its validation depends on the project's mode.
 #[derive(Clone, derive_more::Debug)]

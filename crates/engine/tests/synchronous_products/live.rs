@@ -109,7 +109,7 @@ async fn hanging_operator_times_out() {
         let waiting = async {
             operator.called.notified().await;
             tokio::time::pause();
-            tokio::time::advance(Duration::from_millis(9_999)).await;
+            tokio::time::advance(Duration::from_millis(14_999)).await;
             tokio::task::yield_now().await;
             assert!(!is_over.get(), "the operator still has time");
             tokio::time::advance(Duration::from_millis(1)).await;

@@ -463,7 +463,7 @@ impl PollInterval {
         PollInterval { interval: requested.unwrap_or(DEFAULT_POLL_INTERVAL).max(MIN_POLL_INTERVAL) }
     }
 
-    /// Delay before the next poll. `None`: a final response, or no time left.
+    /// Delay before the next poll. `None`: a final response, or no time left for another poll.
     fn next_delay(&mut self, cause: ErrorCause<'_>, remaining: Duration) -> Option<Duration> {
         match cause {
             ErrorCause::OAuth("authorization_pending") => {}
@@ -507,6 +507,8 @@ mod tests {
             (Some(2), &[SLOW_DOWN], 60, Some(7_000)),
             (Some(2), &[SLOW_DOWN, PENDING], 60, Some(7_000)),
             (Some(2), &[SLOW_DOWN, SLOW_DOWN], 60, Some(12_000)),
+            (None, &[SLOW_DOWN], 14, Some(10_000)),
+            (None, &[SLOW_DOWN, SLOW_DOWN], 14, None),
             (None, &[PENDING], 5, None),
             (Some(2), &[SLOW_DOWN], 7, None),
             (Some(i64::MAX), &[SLOW_DOWN], 60, None),

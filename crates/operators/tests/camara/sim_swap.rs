@@ -53,7 +53,7 @@ impl Fixture {
     pub async fn sim_history(&self, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let number = number();
         let period = SimSwapPeriod::try_from(minutes).unwrap();
-        let (now, until) = (self.clock.now(), Instant::now() + Duration::from_secs(10));
+        let (now, until) = (self.clock.now(), Instant::now() + Duration::from_secs(15));
         let operation =
             SimSwapRequest { check: check(), project: project(), number: &number, period, now, deadline: until };
         // As the engine does.

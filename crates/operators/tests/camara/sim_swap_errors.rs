@@ -1,12 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use ringtrue_domain::{lifecycle::ErrorCode, sim_swap::SimHistory};
 use ringtrue_engine::ports::SilentResult;
 use ringtrue_operators::{
     camara::{BreakerSettings, BreakerState, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     client::{Client, ClientError, ClientSettings},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use url::Url;
 
@@ -159,13 +160,16 @@ async fn polling_ends_before_the_deadline() {
     let not_yet = |error: &str| Json(400, json!({ "error": error }));
     let token_response = Json(200, super::fake_operator::token_response());
     let pending = || not_yet("authorization_pending");
-    for (interval, responses, is_decided) in [
+    let cases = [
         (json!(0), vec![pending(), pending(), token_response.clone()], true),
         (json!("1"), vec![pending(), token_response.clone()], true),
         (json!(1), vec![pending(), not_yet("slow_down"), token_response.clone()], true),
+        // The default of five seconds, and five seconds more.
+        (json!(null), vec![not_yet("slow_down"), token_response.clone()], true),
         (json!(30), vec![pending(), token_response.clone()], false),
-        (json!(6), vec![not_yet("slow_down"), token_response.clone()], false),
-    ] {
+        (json!(10), vec![not_yet("slow_down"), token_response.clone()], false),
+    ];
+    let run = async |(interval, responses, is_decided): (Value, Vec<ScriptedResponse>, bool)| {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
         let backchannel_response = json!({ "auth_req_id": "request-of-ours", "expires_in": 120, "interval": interval });
         fixture.operator.respond(BACKCHANNEL, Json(200, backchannel_response));
@@ -176,7 +180,9 @@ async fn polling_ends_before_the_deadline() {
         assert!(expected, "{interval}: {result:?}");
         assert_eq!(fixture.operator.requests_to(TOKEN).len(), count, "{interval}");
         assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed);
-    }
+    };
+    // Concurrently, because they wait.
+    join_all(cases.map(run)).await;
 }
 
 /// The client's timeout is longer than the request's deadline.
