@@ -287,7 +287,8 @@ struct ProviderRecord<'a> {
 impl ProviderRecord<'_> {
     fn network(&self) -> Option<NetworkId> {
         let (country, network) = self.plmn?;
-        format!("{country}{network}").parse().ok()
+        let is_plmn = country.len() == 3 && (2..=3).contains(&network.len());
+        format!("{country}{network}").parse().ok().filter(|_| is_plmn)
     }
 }
 
@@ -370,6 +371,23 @@ mod tests {
             ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Some("00103")),
         ] {
             assert_eq!(table.find(address.parse().unwrap()).map(NetworkId::as_str), network, "{address}");
+        }
+    }
+
+    #[test]
+    fn provider_codes_are_validated() {
+        for (plmn, network) in [
+            (("310", "004"), Some("310004")),
+            (("234", "10"), Some("23410")),
+            (("999", "9"), None),
+            (("23", "410"), None),
+            (("2341", "0"), None),
+            (("2341", "00"), None),
+            (("234", "1x"), None),
+            (("", "23410"), None),
+        ] {
+            let record = ProviderRecord { plmn: Some(plmn), ..ProviderRecord::default() };
+            assert_eq!(record.network().as_ref().map(NetworkId::as_str), network, "{plmn:?}");
         }
     }
 

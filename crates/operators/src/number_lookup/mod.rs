@@ -32,9 +32,9 @@ pub use telco_finder::{TelcoFinder, TelcoFinderConfig};
 
 /// The configured networks.
 ///
-/// An MNC has two or three digits, and `02` differs from `002`. Sources are not exact about it: host names always use
-/// three digits, and some programs drop leading zeros. If the given form is unknown and another form is known, the
-/// known one is used.
+/// An MCC has three digits. An MNC has two or three, and `02` differs from `002`. Sources are not exact about it: host
+/// names always use three digits, and some programs drop a leading zero. If the given form is unknown and the other one
+/// is known, the known one is used. A code of one digit is invalid: it could be any of two.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNetworks(Arc<BTreeSet<NetworkId>>);
 
@@ -49,19 +49,23 @@ impl KnownNetworks {
     pub fn resolve_plmn(&self, mcc: &str, mnc: &str) -> Option<NetworkId> {
         let (mcc, mnc) = (mcc.trim(), mnc.trim());
         let are_digits = mcc.bytes().chain(mnc.bytes()).all(|byte| byte.is_ascii_digit());
-        if is_zero_plmn(mcc) || !are_digits || mcc.len() != 3 || !(1..=3).contains(&mnc.len()) {
+        if is_zero_plmn(mcc) || !are_digits || mcc.len() != 3 || !(2..=3).contains(&mnc.len()) {
             return None;
         }
-        let given: NetworkId = format!("{mcc}{mnc:0>2}").parse().ok()?;
+        let given: NetworkId = format!("{mcc}{mnc}").parse().ok()?;
         if self.0.contains(&given) {
             return Some(given);
         }
         let alternative = match mnc.len() {
             3 => mnc.strip_prefix('0').map(str::to_owned),
-            _ => Some(format!("{mnc:0>3}")),
+            _ => Some(format!("0{mnc}")),
         };
         let alternative = alternative.and_then(|mnc| format!("{mcc}{mnc}").parse().ok());
         Some(alternative.filter(|alternative| self.0.contains(alternative)).unwrap_or(given))
+    }
+
+    pub fn contains(&self, id: &NetworkId) -> bool {
+        self.0.contains(id)
     }
 
     /// Resolves MCC and MNC in one string.
@@ -285,13 +289,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mnc_of_any_length_resolves() {
+    fn mnc_of_two_or_three_digits_resolves() {
         let known: KnownNetworks =
             ["26202", "310012", "310260", "23410"].into_iter().map(|id| id.parse().unwrap()).collect();
         for (mcc, mnc, id) in [
             ("262", "02", Some("26202")),
             ("262", "002", Some("26202")),
-            ("262", "2", Some("26202")),
+            ("262", "2", None),
+            ("999", "9", None),
             ("310", "012", Some("310012")),
             ("310", "12", Some("310012")),
             ("310", "260", Some("310260")),
@@ -300,7 +305,6 @@ mod tests {
             // Unknown networks are returned as given.
             ("262", "07", Some("26207")),
             ("262", "007", Some("262007")),
-            ("262", "7", Some("26207")),
             ("302", "720", Some("302720")),
             ("26", "202", None),
             ("2620", "2", None),
@@ -318,7 +322,7 @@ mod tests {
         for (plmn, id) in [
             ("26202", Some("26202")),
             ("262002", Some("26202")),
-            ("2622", Some("26202")),
+            ("2622", None),
             ("310260", Some("310260")),
             ("262", None),
             ("26", None),

@@ -88,9 +88,22 @@ fn provider_record_formats_are_parsed() {
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi!", NO_DATA),
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi;rn=!", NO_DATA),
         (tel, r"!^.*$!tel:+44;rn=d9901;spn=41077!", network("23410")),
-        // Invalid codes are ignored.
+        // A record with invalid codes is usable only for its other codes.
         (tel, r"!^.*$!tel:+44;mcc=;mnc=10;rn=d2701!", network("25001")),
-        (tel, r"!^.*$!tel:+44;mcc=23x;mnc=10!", NO_DATA),
+        (tel, r"!^.*$!tel:+44;mcc=234;mnc=9;rn=d2701!", network("25001")),
+        (tel, r"!^.*$!tel:+44;mcc=999;mnc=9!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=999;mnc=9;npdi!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=262;mnc=2!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=262;mnc=!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=262;mnc=0002!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=23;mnc=410!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=2341;mnc=10!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mcc=23x;mnc=10!", Err(LookupError::InvalidResponse)),
+        (tel, r"!^.*$!tel:+44;mccmnc=9999!", Err(LookupError::InvalidResponse)),
+        (sip, r"!^.*$!sip:+44@ims.mnc9.mcc999.3gppnetwork.org!", Err(LookupError::InvalidResponse)),
+        // No network.
+        (tel, r"!^.*$!tel:+44;mcc=;mnc=!", NO_DATA),
+        (tel, r"!^.*$!tel:+44;mcc=000;mnc=00!", NO_DATA),
         // Another service, another number, or malformed.
         ("E2U+email:mailto", r"!^.*$!mailto:a@example.com!", NO_DATA),
         ("E2U+web:http", r"!^.*$!http://example.com/;mcc=234;mnc=10!", NO_DATA),
@@ -149,6 +162,7 @@ fn first_record_with_a_network_wins() {
         (vec![of(10, 9, "u", "20"), of(10, 1, "u", "10")], "23410"),
         (vec![of(10, 1, "s", "20"), of(20, 1, "U", "10")], "23410"),
         (vec![of(10, 1, "u", "x"), of(20, 1, "u", "10")], "23410"),
+        (vec![of(10, 1, "u", "9"), of(20, 1, "u", "10")], "23410"),
         (vec![of(10, 1, "", "20"), of(20, 1, "u", "10"), of(30, 1, "u", "20")], "23410"),
     ] {
         let written: Vec<_> = records.iter().map(|(a, b, c, d, e)| (*a, *b, *c, *d, e.as_str())).collect();

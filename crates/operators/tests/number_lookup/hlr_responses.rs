@@ -178,7 +178,10 @@ async fn generic_responses_are_parsed() {
     };
     let cases = [
         (response_with(value!("234"), value!("10"), value!(0)), network("23410")),
+        // A number has no leading zeros, so its network must be a configured one.
         (response_with(value!(262), value!(2), value!("0")), network("26202")),
+        (response_with(value!(262), value!(7), value!("0")), INVALID_RESPONSE),
+        (response_with(value!(262), value!("2"), value!("0")), INVALID_RESPONSE),
         (response_with(value!("234"), value!("10"), value!(27)), network("23410")),
         (response_with(value!(null), value!(""), value!(0)), NO_DATA),
         (response_with(value!(0), value!(0), value!(0)), NO_DATA),

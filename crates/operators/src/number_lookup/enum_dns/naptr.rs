@@ -9,6 +9,7 @@ use ringtrue_domain::{network::NetworkId, phone::Msisdn};
 use ringtrue_engine::ports::{LookupError, LookupResult};
 
 use super::{EnumAnswer, RecordRules};
+use crate::number_lookup::is_zero_plmn;
 
 /// Limits for compiled expressions; typical ones take a few kilobytes.
 const REGEX_SIZE_LIMIT: usize = 256 * 1_024;
@@ -222,6 +223,9 @@ impl RecordRules {
             RecordMeaning::Network(network)
         } else if has_value("rn") || has_value("spn") {
             RecordMeaning::OtherNetwork
+        } else if uri.has_plmn() {
+            // The codes are invalid.
+            RecordMeaning::Unreadable
         } else if uri.parameter("npdi").is_some() && uri.parameter("rn").is_none() && uri.parameter("spn").is_none() {
             RecordMeaning::NotPorted
         } else {
@@ -231,7 +235,7 @@ impl RecordRules {
 
     fn network(&self, uri: &NumberUri) -> Option<NetworkId> {
         let resolve = |(country, network): (&str, &str)| self.known_networks.resolve_plmn(country, network);
-        let by_parameters = uri.parameter("mcc").zip(uri.parameter("mnc")).and_then(resolve);
+        let by_parameters = uri.plmn_from_parameters().and_then(resolve);
         by_parameters
             .or_else(|| uri.parameter("mccmnc").and_then(|codes| self.known_networks.resolve_plmn_code(codes)))
             .or_else(|| uri.plmn_from_host().and_then(resolve))
@@ -271,6 +275,17 @@ impl NumberUri {
     /// The first parameter of this name; empty if it has no value.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known_name, _)| known_name == name).map(|(_, value)| value.as_str())
+    }
+
+    fn plmn_from_parameters(&self) -> Option<(&str, &str)> {
+        self.parameter("mcc").zip(self.parameter("mnc"))
+    }
+
+    /// Whether the URI names a network by MCC and MNC, valid or not. Empty and zero codes name none.
+    fn has_plmn(&self) -> bool {
+        let in_two_values = self.plmn_from_parameters().or_else(|| self.plmn_from_host());
+        let country = in_two_values.map(|(country, _)| country).or_else(|| self.parameter("mccmnc"));
+        country.is_some_and(|country| !is_zero_plmn(country))
     }
 
     /// MCC and MNC from a host such as `ims.mnc010.mcc234.3gppnetwork.org`.

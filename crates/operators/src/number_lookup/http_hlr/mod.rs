@@ -166,10 +166,18 @@ fn resolve_mcc_mnc(
     known_networks: &KnownNetworks,
 ) -> Result<LookupResult, LookupError> {
     let country = code_text(country)?.filter(|country| !is_zero_plmn(country));
+    let is_number = matches!(network, Some(Value::Number(_)));
     let Some((country, network)) = country.zip(code_text(network)?) else {
         return Ok(LookupResult::NoData);
     };
-    known_networks.resolve_plmn(&country, &network).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
+    // A JSON number has lost the leading zeros of its code.
+    let resolved = if is_number && network.len() == 1 {
+        let found = known_networks.resolve_plmn(&country, &format!("0{network}"));
+        found.filter(|id| known_networks.contains(id))
+    } else {
+        known_networks.resolve_plmn(&country, &network)
+    };
+    resolved.map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
 /// Text of a code; `None` if missing, null or blank.
