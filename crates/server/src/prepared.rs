@@ -189,7 +189,8 @@ fn machine_addresses() -> Vec<IpAddr> {
     outside.into_iter().filter_map(address).collect()
 }
 
-fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
+/// Hosts of the URLs at which others reach this deployment.
+pub(crate) fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
     let enrichment = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let webhooks = config.connectors.iter().filter_map(|section| match &section.connector {
         Connector::SmsHttp(webhook) => Some(webhook.public_url.as_str()),

@@ -154,6 +154,12 @@ impl TestServer {
     pub fn connections(&self) -> usize {
         *self.connections.borrow()
     }
+
+    pub async fn wait_for_connections(&self, count: usize) {
+        let mut connections = self.connections.subscribe();
+        let opened = timeout(WAIT_LIMIT, connections.wait_for(|opened| *opened >= count)).await;
+        opened.expect("connections in time").expect("a running server");
+    }
 }
 
 impl ScriptedServer {

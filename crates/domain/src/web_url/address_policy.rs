@@ -81,7 +81,8 @@ impl AddressPolicy {
         self.own_hosts.iter().filter_map(own).any(|own| own.to_canonical() == address)
     }
 
-    fn allows(&self, address: IpAddr) -> bool {
+    /// Whether the configuration permits this address, even if it is one of this service.
+    pub fn allows(&self, address: IpAddr) -> bool {
         // A connection to `::ffff:10.0.0.1` is a connection to `10.0.0.1`.
         let unwrapped = address.to_canonical();
         self.allow.iter().any(|range| range.contains(&address) || range.contains(&unwrapped))

@@ -15,7 +15,7 @@ pub use operators::{
     SilentConnector, SilentOperation, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome, SmsPart,
 };
 pub use store::*;
-pub use transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
+pub use transport::{OutboundRequest, OutboundResponse, TlsError, Transport, TransportError};
 
 #[cfg(test)]
 mod tests {
@@ -48,9 +48,17 @@ mod tests {
         }
         for (error, name) in [
             (TransportError::BlockedAddress, "blocked_address"),
+            (TransportError::OwnAddressUnknown, "own_address_unknown"),
             (TransportError::Unresolved, "unresolved"),
             (TransportError::Connection, "connection"),
-            (TransportError::Tls, "tls"),
+            (TlsError::CertificateExpired.into(), "certificate_expired"),
+            (TlsError::CertificateNotYetValid.into(), "certificate_not_yet_valid"),
+            (TlsError::CertificateUntrusted.into(), "certificate_untrusted"),
+            (TlsError::CertificateWrongHost.into(), "certificate_wrong_host"),
+            (TlsError::CertificateInvalid.into(), "certificate_invalid"),
+            (TlsError::TlsVersion.into(), "tls_version"),
+            (TlsError::NotTls.into(), "not_tls"),
+            (TlsError::Handshake.into(), "tls"),
             (TransportError::Timeout, "timeout"),
             (TransportError::TooLarge, "too_large"),
             (TransportError::Protocol, "protocol"),

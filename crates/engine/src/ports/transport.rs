@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::CallbackUrl;
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 
 /// POST request to a callback URL.
 #[derive(Clone, Debug)]
@@ -22,24 +22,66 @@ pub struct OutboundResponse {
     pub body: Vec<u8>,
 }
 
-/// Reason why a request got no response. The name is the value in attempt logs and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, thiserror::Error)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+/// Reason why a request got no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TransportError {
     #[error("the host resolves to an address that is not allowed for callbacks")]
     BlockedAddress,
+    /// The address of the host cannot be compared with those of this service.
+    #[error("the host names of this service cannot be resolved")]
+    OwnAddressUnknown,
     #[error("the host name cannot be resolved")]
     Unresolved,
     #[error("the connection was refused or lost")]
     Connection,
-    #[error("TLS handshake failed: invalid certificate for this host, or no common TLS version")]
-    Tls,
+    #[error("TLS handshake failed: {0}")]
+    Tls(#[from] TlsError),
     #[error("no response within the timeout")]
     Timeout,
     #[error("the response exceeds the size limit")]
     TooLarge,
     #[error("the response is not valid HTTP")]
     Protocol,
+}
+
+impl TransportError {
+    /// Value in attempt logs and metrics.
+    pub const fn into_str(self) -> &'static str {
+        match self {
+            TransportError::BlockedAddress => "blocked_address",
+            TransportError::OwnAddressUnknown => "own_address_unknown",
+            TransportError::Unresolved => "unresolved",
+            TransportError::Connection => "connection",
+            TransportError::Tls(error) => error.into_str(),
+            TransportError::Timeout => "timeout",
+            TransportError::TooLarge => "too_large",
+            TransportError::Protocol => "protocol",
+        }
+    }
+}
+
+/// Reason why a TLS handshake failed. The name is the value in attempt logs and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, thiserror::Error)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum TlsError {
+    #[error("the certificate has expired")]
+    CertificateExpired,
+    #[error("the certificate is not valid yet")]
+    CertificateNotYetValid,
+    #[error("the certificate is self-signed or its issuer is unknown")]
+    CertificateUntrusted,
+    #[error("the certificate is for another host name")]
+    CertificateWrongHost,
+    /// Revoked, malformed, for another purpose, or with an invalid signature.
+    #[error("the certificate is invalid")]
+    CertificateInvalid,
+    #[error("the peer supports neither TLS 1.2 nor TLS 1.3")]
+    TlsVersion,
+    #[error("the peer does not use TLS")]
+    NotTls,
+    #[error("the peer rejected our certificate, or there is no common cipher suite")]
+    #[strum(serialize = "tls")]
+    Handshake,
 }
 
 /// HTTP client for callback URLs. The only production implementation enforces the address policy.

@@ -10,6 +10,7 @@ use ringtrue_domain::lifecycle::ErrorCode::{
     self, InternalError, MnoNoDataAvailable, MnoNotSupported, MnoResponseError, MnoServerError, MnoTimeout,
     MnoUserNotFound, NotMobileIp,
 };
+use ringtrue_engine::ports::TlsError;
 use strum::IntoStaticStr;
 
 use crate::{breaker::CallOutcome, client::ClientError};
@@ -174,7 +175,14 @@ pub const ERROR_TABLE: &[ErrorMapping] = &[
     mapping(NoResponse(ClientError::Unresolved), MnoServerError, Failure),
     mapping(NoResponse(ClientError::Refused), MnoServerError, Failure),
     mapping(NoResponse(ClientError::Lost), MnoServerError, Failure),
-    mapping(NoResponse(ClientError::Tls), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::CertificateExpired)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::CertificateNotYetValid)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::CertificateUntrusted)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::CertificateWrongHost)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::CertificateInvalid)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::TlsVersion)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::NotTls)), MnoServerError, Failure),
+    mapping(NoResponse(ClientError::Tls(TlsError::Handshake)), MnoServerError, Failure),
     mapping(NoResponse(ClientError::TooLarge), MnoResponseError, Failure),
     mapping(NoResponse(ClientError::Protocol), MnoResponseError, Failure),
     mapping(ErrorCause::InvalidResponse(InvalidResponse::Body), MnoResponseError, Failure),

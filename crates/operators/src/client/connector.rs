@@ -2,6 +2,7 @@
 //! certificate.
 
 use std::{
+    collections::BTreeSet,
     fmt, io,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
@@ -23,7 +24,7 @@ use hyper_util::{
     rt::TokioIo,
 };
 use ringtrue_domain::web_url::AddressPolicy;
-use ringtrue_engine::ports::{Clock, SystemClock, TransportError};
+use ringtrue_engine::ports::{Clock, SystemClock, TlsError, TransportError};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -34,7 +35,8 @@ use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
     rustls::{
-        self, ClientConfig, RootCertStore,
+        self, AlertDescription, CertificateError, ClientConfig, InvalidMessage, OtherError, PeerIncompatible,
+        RootCertStore,
         crypto::aws_lc_rs,
         pki_types::{
             CertificateDer, PrivateKeyDer, ServerName, UnixTime,
@@ -99,12 +101,12 @@ impl ConnectorSettings {
             return Ok(Either::Left(tcp));
         }
         let name = match host {
-            Host::Domain(name) => ServerName::try_from(name).map_err(|_| TransportError::Tls)?,
+            Host::Domain(name) => ServerName::try_from(name).map_err(|_| TlsError::CertificateWrongHost)?,
             Host::Ipv4(address) => ServerName::from(IpAddr::from(address)),
             Host::Ipv6(address) => ServerName::from(IpAddr::from(address)),
         };
         let tls = self.tls.connect(name, tcp).await.map_err(|error| match error.downcast::<rustls::Error>() {
-            Ok(_) => TransportError::Tls,
+            Ok(error) => TransportError::Tls(classify_tls_error(&error)),
             Err(_) => TransportError::Connection,
         })?;
         Ok(Either::Right(tls))
@@ -146,6 +148,40 @@ async fn connect_any(addresses: &[IpAddr], port: u16, deadline: Instant) -> Resu
         }
     }
     Err(outcome)
+}
+
+fn classify_tls_error(error: &rustls::Error) -> TlsError {
+    match error {
+        rustls::Error::InvalidCertificate(error) => classify_certificate_error(error),
+        rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)
+        | rustls::Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled,
+        ) => TlsError::TlsVersion,
+        // The first octet of a response in plain text is not a content type of TLS.
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsError::NotTls,
+        _ => TlsError::Handshake,
+    }
+}
+
+fn classify_certificate_error(error: &CertificateError) -> TlsError {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsError::CertificateExpired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsError::CertificateNotYetValid,
+        CertificateError::UnknownIssuer => TlsError::CertificateUntrusted,
+        // `openssl req -x509` issues self-signed certificates as certificate authorities.
+        CertificateError::Other(OtherError(error))
+            if matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
+            TlsError::CertificateUntrusted
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            TlsError::CertificateWrongHost
+        }
+        _ => TlsError::CertificateInvalid,
+    }
 }
 
 /// Stream of a pooled connection.
@@ -240,27 +276,75 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Timeout for resolving our own host names.
+/// Timeout for resolving one of our own host names.
 const OWN_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Lifetime of the resolved addresses of our own host names.
 const OWN_ADDRESSES_TTL: Duration = Duration::from_mins(1);
+/// Time until our own host names are resolved again, if one of them could not be resolved.
+const OWN_LOOKUP_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Checks the addresses behind caller-supplied URLs before they are connected (SSRF protection).
+///
+/// It fails closed: while the addresses of one of our own host names were never known, it permits only the addresses and
+/// names that the configuration allows.
 pub struct AddressGuard {
     policy: AddressPolicy,
-    /// Addresses of our own host names. If resolving them again fails, the last result stays in use.
-    own_addresses: Mutex<CachedAddresses>,
+    own_addresses: Mutex<OwnAddresses>,
 }
 
-#[derive(Default)]
-struct CachedAddresses {
+/// Addresses of our own host names.
+struct OwnAddresses {
+    /// Each name with its last result, which stays in use if resolving the name again fails.
+    names: Vec<(String, Option<Vec<IpAddr>>)>,
+    /// The known addresses of all names.
     addresses: Arc<[IpAddr]>,
-    resolved_at: Option<Instant>,
+    /// Whether the addresses of every name are known.
+    is_complete: bool,
+    /// `None` before the first resolution.
+    refresh_at: Option<Instant>,
+}
+
+impl OwnAddresses {
+    fn new(names: BTreeSet<String>) -> Self {
+        let (addresses, is_complete) = (Arc::default(), names.is_empty());
+        let names = names.into_iter().map(|name| (name, None)).collect();
+        OwnAddresses { names, addresses, is_complete, refresh_at: None }
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.names.is_empty() || self.refresh_at.is_some_and(|refresh_at| Instant::now() < refresh_at)
+    }
+
+    async fn refresh(&mut self, resolver: &dyn Resolver) {
+        let lookups = self.names.iter().map(|(name, _)| timeout(OWN_LOOKUP_TIMEOUT, resolver.resolve(name)));
+        let results = join_all(lookups).await;
+        let mut pause = OWN_ADDRESSES_TTL;
+        for ((name, known), result) in self.names.iter_mut().zip(results) {
+            match result {
+                Ok(Ok(addresses)) if !addresses.is_empty() => *known = Some(addresses),
+                _ => {
+                    pause = OWN_LOOKUP_RETRY_INTERVAL;
+                    if known.is_some() {
+                        tracing::warn!(host = %name, "failed to resolve a host name of this service; using its last addresses");
+                    } else {
+                        tracing::error!(host = %name, "failed to resolve a host name of this service; callbacks are not sent");
+                    }
+                }
+            }
+        }
+        self.addresses = self.names.iter().filter_map(|(_, known)| known.as_ref()).flatten().copied().collect();
+        self.is_complete = self.names.iter().all(|(_, known)| known.is_some());
+        self.refresh_at = Some(Instant::now() + pause);
+    }
 }
 
 impl AddressGuard {
     pub fn new(policy: AddressPolicy) -> Self {
-        AddressGuard { policy, own_addresses: Mutex::default() }
+        let own_names = policy.own_hosts.iter().filter_map(|host| match host {
+            Host::Domain(name) => Some(name.clone()),
+            Host::Ipv4(_) | Host::Ipv6(_) => None,
+        });
+        AddressGuard { own_addresses: Mutex::new(OwnAddresses::new(own_names.collect())), policy }
     }
 
     /// Checks a name before it is resolved.
@@ -280,31 +364,25 @@ impl AddressGuard {
             return Ok(addresses);
         }
         // Any name may resolve to this service's own addresses.
-        let own_addresses = self.own_addresses(resolver).await;
+        let (own_addresses, is_complete) = self.own_addresses(resolver).await;
         addresses.retain(|address| self.policy.permits_endpoint(*address, port, &own_addresses));
-        if addresses.is_empty() { Err(TransportError::BlockedAddress) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            return Err(TransportError::BlockedAddress);
+        }
+        if !is_complete {
+            addresses.retain(|address| self.policy.allows(*address));
+        }
+        if addresses.is_empty() { Err(TransportError::OwnAddressUnknown) } else { Ok(addresses) }
     }
 
-    /// Concurrent callers share one resolution.
-    async fn own_addresses(&self, resolver: &dyn Resolver) -> Arc<[IpAddr]> {
-        let own_names = self.policy.own_hosts.iter().filter_map(|host| match host {
-            Host::Domain(name) => Some(name),
-            Host::Ipv4(_) | Host::Ipv6(_) => None,
-        });
-        let lookups: Vec<_> = own_names.map(|name| resolver.resolve(name)).collect();
-        let mut cache = self.own_addresses.lock().await;
-        let is_fresh = cache.resolved_at.is_some_and(|at| at.elapsed() < OWN_ADDRESSES_TTL);
-        if lookups.is_empty() || is_fresh {
-            return Arc::clone(&cache.addresses);
+    /// The known addresses of our own host names, and whether those of every name are known. Concurrent callers share one
+    /// resolution.
+    async fn own_addresses(&self, resolver: &dyn Resolver) -> (Arc<[IpAddr]>, bool) {
+        let mut own = self.own_addresses.lock().await;
+        if !own.is_fresh() {
+            own.refresh(resolver).await;
         }
-        cache.resolved_at = Some(Instant::now());
-        let found = timeout(OWN_LOOKUP_TIMEOUT, join_all(lookups)).await.unwrap_or_default();
-        if found.iter().any(Result::is_ok) {
-            cache.addresses = found.into_iter().flatten().flatten().collect();
-        } else {
-            tracing::warn!("failed to resolve this service's own host names; callbacks to their addresses may be sent");
-        }
-        Arc::clone(&cache.addresses)
+        (Arc::clone(&own.addresses), own.is_complete)
     }
 }
 

@@ -20,8 +20,7 @@ use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
-use ringtrue_engine::ports::TransportError;
-use strum::VariantArray;
+use ringtrue_engine::ports::{TlsError, TransportError};
 use tokio::{task::yield_now, time::timeout};
 use tokio_rustls::rustls::RootCertStore;
 use url::{Position, Url};
@@ -209,7 +208,7 @@ fn classify_http_error(error: &(dyn Error + 'static)) -> TransportError {
 }
 
 /// Reason why a request got no complete response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ClientError {
     #[error("invalid URL: expected http or https with a host")]
     InvalidUrl,
@@ -219,8 +218,8 @@ pub enum ClientError {
     Refused,
     #[error("connection timed out")]
     ConnectTimeout,
-    #[error("TLS handshake failed: invalid server certificate, rejected client certificate, or no common version")]
-    Tls,
+    #[error("TLS handshake failed: {0}")]
+    Tls(TlsError),
     #[error("response timed out")]
     Timeout,
     #[error("connection lost before the response was complete")]
@@ -240,10 +239,13 @@ impl ClientError {
     fn from_pool(error: &legacy::Error) -> Self {
         match classify_error(error) {
             TransportError::Timeout => ClientError::ConnectTimeout,
-            TransportError::Tls => ClientError::Tls,
+            TransportError::Tls(error) => ClientError::Tls(error),
             TransportError::Unresolved => ClientError::Unresolved,
-            TransportError::Connection | TransportError::BlockedAddress if error.is_connect() => ClientError::Refused,
-            TransportError::Connection | TransportError::BlockedAddress => ClientError::Lost,
+            TransportError::Connection if error.is_connect() => ClientError::Refused,
+            // This client has no address guard.
+            TransportError::Connection | TransportError::BlockedAddress | TransportError::OwnAddressUnknown => {
+                ClientError::Lost
+            }
             TransportError::TooLarge => ClientError::TooLarge,
             TransportError::Protocol => ClientError::Protocol,
         }

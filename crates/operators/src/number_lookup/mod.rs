@@ -254,7 +254,7 @@ impl LookupClient {
 fn transport_error(error: ClientError) -> SourceError {
     let (kind, outcome) = match error {
         ClientError::Timeout | ClientError::ConnectTimeout => (LookupError::Timeout, CallOutcome::Timeout),
-        ClientError::Unresolved | ClientError::Refused | ClientError::Tls | ClientError::Lost => {
+        ClientError::Unresolved | ClientError::Refused | ClientError::Tls(_) | ClientError::Lost => {
             (LookupError::Unreachable, CallOutcome::Failure)
         }
         ClientError::TooLarge | ClientError::Protocol => (LookupError::InvalidResponse, CallOutcome::Failure),

@@ -3,6 +3,7 @@ use std::{fs, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use ringtrue_engine::ports::TlsError;
 use ringtrue_operators::client::{
     Client, ClientCertificate, ClientError, ClientResponse, ClientSettings, MAX_BODY_BYTES, TlsConfigError,
 };
@@ -186,11 +187,11 @@ async fn mutual_tls_authenticates_both_sides() {
 
     let ours = client(&authority.settings(Some(authority.identity())));
     assert_eq!(get(&ours, &url).await.unwrap().status, 200);
-    assert_eq!(get(&ours, &other).await.err(), Some(ClientError::Tls));
+    assert_eq!(get(&ours, &other).await.err(), Some(ClientError::Tls(TlsError::CertificateWrongHost)));
     let without_identity = client(&authority.settings(None));
     assert!(get(&without_identity, &url).await.is_err());
     let without_root = client(&ClientSettings { identity: Some(authority.identity()), ..ClientSettings::default() });
-    assert_eq!(get(&without_root, &url).await.err(), Some(ClientError::Tls));
+    assert_eq!(get(&without_root, &url).await.err(), Some(ClientError::Tls(TlsError::CertificateUntrusted)));
 
     let mut missing = authority.identity();
     missing.key = authority.folder.path().join("missing.key");

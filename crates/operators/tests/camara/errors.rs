@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{SilentOperation, SilentResult};
+use ringtrue_engine::ports::{SilentOperation, SilentResult, TlsError};
 use ringtrue_operators::{
     camara::{BreakerState, ERROR_TABLE, ErrorCause, InvalidResponse, Provider},
     client::{Client, ClientError},
@@ -174,8 +174,18 @@ fn every_table_row_is_tested() {
         let is_new = ERROR_TABLE[..position].iter().all(|before| before.cause != row.cause);
         assert!(is_new, "{:?} is listed twice", row.cause);
     }
-    for error in ClientError::VARIANTS {
-        assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::NoResponse(*error)), "{error:?}");
+    let others = [
+        ClientError::InvalidUrl,
+        ClientError::Unresolved,
+        ClientError::Refused,
+        ClientError::ConnectTimeout,
+        ClientError::Timeout,
+        ClientError::Lost,
+        ClientError::TooLarge,
+        ClientError::Protocol,
+    ];
+    for error in TlsError::VARIANTS.iter().map(|error| ClientError::Tls(*error)).chain(others) {
+        assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::NoResponse(error)), "{error:?}");
     }
     assert!(ERROR_TABLE.iter().any(|row| row.cause == ErrorCause::InvalidResponse(InvalidResponse::Number)));
 }
@@ -275,7 +285,7 @@ async fn unreachable_operators() {
         (ClientError::Unresolved, "http://missing.example".to_owned(), "mno_server_error"),
         (ClientError::Unresolved, "http://empty.example".to_owned(), "mno_server_error"),
         (ClientError::ConnectTimeout, "http://silent.example".to_owned(), "mno_timeout"),
-        (ClientError::Tls, "https".to_owned(), "mno_server_error"),
+        (ClientError::Tls(TlsError::NotTls), "https".to_owned(), "mno_server_error"),
     ] {
         let claimed = number();
         for operation in [SilentOperation::VerifyNumber(&claimed), SilentOperation::DiscoverNumber] {

@@ -1,6 +1,18 @@
+use std::{
+    collections::{HashMap, HashSet},
+    future, io,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
 use ringtrue_engine::ports::{Transport, TransportError};
-use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
 use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::io::AsyncWriteExt;
 
@@ -150,7 +162,7 @@ async fn own_addresses_are_blocked_under_any_name() {
 
 /// Resolver with a mutable table.
 #[derive(Debug, Default)]
-struct Names(std::sync::Mutex<std::collections::HashMap<String, std::net::IpAddr>>);
+struct Names(Mutex<HashMap<String, IpAddr>>);
 
 impl Names {
     fn set(&self, name: &str, address: &str) {
@@ -158,18 +170,18 @@ impl Names {
     }
 }
 
-#[async_trait::async_trait]
-impl ringtrue_operators::outbound::Resolver for Names {
-    async fn resolve(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+#[async_trait]
+impl Resolver for Names {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let known = self.0.lock().unwrap().get(name).copied();
-        known.map(|address| vec![address]).ok_or_else(|| std::io::Error::other("no such name"))
+        known.map(|address| vec![address]).ok_or_else(|| io::Error::other("no such name"))
     }
 }
 
 /// Other names, or the address itself, may refer to our own host.
 #[tokio::test(start_paused = true)]
 async fn addresses_of_own_names_are_blocked_under_any_name() {
-    let names = std::sync::Arc::new(Names::default());
+    let names = Arc::new(Names::default());
     for (name, address) in [("eu.ours.example", "8.8.8.8"), ("a.example", "8.8.8.8"), ("b.example", "8.8.4.4")] {
         names.set(name, address);
     }
@@ -181,14 +193,14 @@ async fn addresses_of_own_names_are_blocked_under_any_name() {
             own_hosts: own_hosts.clone(),
             ..AddressPolicy::default()
         };
-        let short = std::time::Duration::from_millis(50);
+        let short = Duration::from_millis(50);
         let settings = OutboundSettings {
             addresses: policy,
             connect_timeout: short,
             total_timeout: short,
             ..OutboundSettings::default()
         };
-        Outbound::with_resolver(settings, std::sync::Arc::clone(&names) as _).unwrap()
+        Outbound::with_resolver(settings, Arc::clone(&names) as _).unwrap()
     };
     let is_blocked = async |client: &Outbound, host: &str| {
         post(client, &format!("https://{host}/")).await == Err(TransportError::BlockedAddress)
@@ -203,7 +215,160 @@ async fn addresses_of_own_names_are_blocked_under_any_name() {
 
     // A changed own address is noticed within a minute.
     names.set("eu.ours.example", "8.8.4.4");
-    tokio::time::advance(std::time::Duration::from_secs(61)).await;
+    tokio::time::advance(Duration::from_secs(61)).await;
     assert!(is_blocked(&strict, "b.example").await);
     assert!(!is_blocked(&strict, "a.example").await);
+}
+
+/// A resolver whose names fail, or hang, while they are in the set.
+#[derive(Debug, Default)]
+struct FailingNames {
+    names: Names,
+    failing: Mutex<HashSet<&'static str>>,
+    hanging: Mutex<HashSet<&'static str>>,
+    own_lookups: AtomicUsize,
+}
+
+#[async_trait]
+impl Resolver for FailingNames {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if name.ends_with("ours.example") {
+            self.own_lookups.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.hanging.lock().unwrap().contains(name) {
+            future::pending::<()>().await;
+        }
+        if self.failing.lock().unwrap().contains(name) {
+            return Err(io::Error::other("no answer"));
+        }
+        self.names.resolve(name).await
+    }
+}
+
+impl FailingNames {
+    fn new() -> Arc<Self> {
+        let resolver = FailingNames::default();
+        for (name, address) in [
+            ("eu.ours.example", "8.8.8.8"),
+            ("sms.ours.example", "8.8.4.4"),
+            ("a.example", "8.8.8.8"),
+            ("b.example", "8.8.4.4"),
+            ("c.example", "1.1.1.1"),
+        ] {
+            resolver.names.set(name, address);
+        }
+        Arc::new(resolver)
+    }
+
+    /// A client of a service with two names.
+    fn client(self: &Arc<Self>, allow: &[&str], allow_hosts: &[&str]) -> Outbound {
+        let policy = AddressPolicy {
+            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
+            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            own_hosts: ["eu.ours.example", "sms.ours.example", "eu.ours.example"]
+                .map(|name| Host::parse(name).unwrap())
+                .into(),
+            ..AddressPolicy::default()
+        };
+        let settings = OutboundSettings {
+            addresses: policy,
+            connect_timeout: Duration::from_secs(2),
+            total_timeout: Duration::from_secs(2),
+            ..OutboundSettings::default()
+        };
+        Outbound::with_resolver(settings, Arc::clone(self) as _).unwrap()
+    }
+
+    fn own_lookups(&self) -> usize {
+        self.own_lookups.load(Ordering::SeqCst)
+    }
+}
+
+/// The result of the guard. Permitted addresses are not reachable in tests.
+async fn guarded(client: &Outbound, host: &str) -> Result<(), TransportError> {
+    match post(client, &format!("https://{host}/")).await {
+        Err(error @ (TransportError::BlockedAddress | TransportError::OwnAddressUnknown)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
+    for is_hanging in [false, true] {
+        let names = FailingNames::new();
+        let broken = if is_hanging { &names.hanging } else { &names.failing };
+        broken.lock().unwrap().insert("eu.ours.example");
+        let client = names.client(&[], &[]);
+        for host in ["c.example", "1.1.1.1", "a.example", "8.8.8.8"] {
+            assert_eq!(guarded(&client, host).await, Err(TransportError::OwnAddressUnknown), "{host} {is_hanging}");
+        }
+        // The other name was resolved.
+        assert_eq!(guarded(&client, "b.example").await, Err(TransportError::BlockedAddress));
+        assert_eq!(guarded(&client, "10.0.0.1").await, Err(TransportError::BlockedAddress));
+
+        broken.lock().unwrap().clear();
+        assert_eq!(guarded(&client, "c.example").await, Err(TransportError::OwnAddressUnknown), "not retried yet");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(guarded(&client, "c.example").await, Ok(()));
+        assert_eq!(guarded(&client, "a.example").await, Err(TransportError::BlockedAddress));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn allowed_addresses_and_names_do_not_depend_on_own_names() {
+    let names = FailingNames::new();
+    names.failing.lock().unwrap().extend(["eu.ours.example", "sms.ours.example"]);
+    assert_eq!(guarded(&names.client(&["1.1.1.0/24"], &[]), "c.example").await, Ok(()));
+    assert_eq!(guarded(&names.client(&[], &["c.example"]), "c.example").await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_addresses_of_an_own_name_stay_blocked() {
+    let names = FailingNames::new();
+    let client = names.client(&[], &[]);
+    assert_eq!(guarded(&client, "c.example").await, Ok(()));
+    // One name fails, the other has moved.
+    names.failing.lock().unwrap().insert("eu.ours.example");
+    names.names.set("sms.ours.example", "1.1.1.1");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    for (host, expected) in [
+        ("a.example", Err(TransportError::BlockedAddress)),
+        ("c.example", Err(TransportError::BlockedAddress)),
+        ("b.example", Ok(())),
+    ] {
+        assert_eq!(guarded(&client, host).await, expected, "{host}");
+    }
+    // All fail, for as long as it takes.
+    names.failing.lock().unwrap().insert("sms.ours.example");
+    for _ in 0..20 {
+        tokio::time::advance(Duration::from_mins(10)).await;
+        assert_eq!(guarded(&client, "a.example").await, Err(TransportError::BlockedAddress));
+        assert_eq!(guarded(&client, "c.example").await, Err(TransportError::BlockedAddress));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_names_are_resolved_at_intervals() {
+    let names = FailingNames::new();
+    let client = names.client(&[], &[]);
+    let refused = async |times: usize| {
+        for _ in 0..times {
+            assert_eq!(guarded(&client, "a.example").await, Err(TransportError::BlockedAddress));
+        }
+    };
+    refused(100).await;
+    assert_eq!(names.own_lookups(), 2, "each name once");
+    tokio::time::advance(Duration::from_secs(59)).await;
+    refused(100).await;
+    assert_eq!(names.own_lookups(), 2);
+    names.failing.lock().unwrap().insert("eu.ours.example");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    refused(100).await;
+    assert_eq!(names.own_lookups(), 4);
+    tokio::time::advance(Duration::from_secs(4)).await;
+    refused(100).await;
+    assert_eq!(names.own_lookups(), 4);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    refused(100).await;
+    assert_eq!(names.own_lookups(), 6);
 }

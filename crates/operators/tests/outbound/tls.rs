@@ -1,7 +1,16 @@
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use ringtrue_engine::ports::{ManualClock, TransportError};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    PKCS_RSA_SHA256, date_time_ymd,
+};
+use ringtrue_engine::ports::{ManualClock, TlsError};
 use ringtrue_operators::outbound::{CertificateClock, Outbound, OutboundSettings, TlsConfigError};
 use ringtrue_test_support::http_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,7 +21,22 @@ use tokio_rustls::{
 
 use super::{ScriptedResolver, allowing, post};
 
-/// A certificate authority, and a callback receiver with a certificate from it.
+const HOST: &str = "receiver.example";
+
+/// A certificate from an authority, valid from 2019 on.
+fn issued_certificate(
+    name: &str,
+    issuer: &Issuer<'_, KeyPair>,
+    change: impl FnOnce(&mut CertificateParams),
+) -> (Certificate, KeyPair) {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2019, 1, 1);
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    (params.signed_by(&key, issuer).unwrap(), key)
+}
+
+/// A certificate authority, and a callback receiver with a certificate.
 struct TlsFixture {
     _folder: tempfile::TempDir,
     authority: PathBuf,
@@ -20,14 +44,19 @@ struct TlsFixture {
 }
 
 impl TlsFixture {
+    /// The certificate is from the authority.
     async fn new(name: &str) -> TlsFixture {
+        TlsFixture::with(|issuer| issued_certificate(name, issuer, |_| {})).await
+    }
+
+    async fn with(certify: impl FnOnce(&Issuer<'_, KeyPair>) -> (Certificate, KeyPair)) -> TlsFixture {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // The default name is that of all certificates.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let authority_key = KeyPair::generate().unwrap();
         let authority = params.self_signed(&authority_key).unwrap();
-        let issuer = Issuer::new(params, authority_key);
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let (certificate, key) = certify(&Issuer::new(params, authority_key));
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("authority.pem");
@@ -74,17 +103,119 @@ async fn trusted_certificate_is_accepted() {
 }
 
 #[tokio::test]
-async fn untrusted_or_mismatched_certificate_is_rejected() {
-    let fixture = TlsFixture::new("receiver.example").await;
-    assert_eq!(post(&fixture.client(false), &fixture.url("receiver.example")).await, Err(TransportError::Tls));
-    assert_eq!(post(&fixture.client(true), &fixture.url("other.example")).await, Err(TransportError::Tls));
+async fn rejected_certificate_is_named() {
+    type Change = fn(&mut CertificateParams);
+    let nothing: Change = |_| {};
+    for (name, change, expected) in [
+        (HOST, (|params| params.not_after = date_time_ymd(2020, 1, 2)) as Change, TlsError::CertificateExpired),
+        (HOST, |params| params.not_before = date_time_ymd(4000, 1, 1), TlsError::CertificateNotYetValid),
+        ("other.example", nothing, TlsError::CertificateWrongHost),
+        (
+            HOST,
+            |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth],
+            TlsError::CertificateInvalid,
+        ),
+    ] {
+        let fixture = TlsFixture::with(|issuer| issued_certificate(name, issuer, change)).await;
+        assert_eq!(post(&fixture.client(true), &fixture.url(HOST)).await, Err(expected.into()));
+    }
+    let unknown_issuer = TlsFixture::new(HOST).await;
+    let untrusted = Err(TlsError::CertificateUntrusted.into());
+    assert_eq!(post(&unknown_issuer.client(false), &unknown_issuer.url(HOST)).await, untrusted);
+    // `openssl req -x509` issues certificates of the second kind.
+    for is_ca in [IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        let fixture = TlsFixture::with(|_| {
+            let mut params = CertificateParams::new([HOST.to_owned()]).unwrap();
+            params.is_ca = is_ca;
+            let key = KeyPair::generate().unwrap();
+            (params.self_signed(&key).unwrap(), key)
+        });
+        let fixture = fixture.await;
+        assert_eq!(post(&fixture.client(true), &fixture.url(HOST)).await, untrusted);
+    }
+}
 
-    let plain = TestServer::start("127.0.0.1:0", |mut stream, _| async move {
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-    })
-    .await;
-    let url = format!("https://receiver.example:{}/", plain.port);
-    assert_eq!(post(&fixture.client(true), &url).await, Err(TransportError::Tls));
+/// Peers that do not speak our TLS: the response to a handshake, and the error.
+#[tokio::test]
+async fn peer_without_our_tls_is_named() {
+    let trusting = TlsFixture::new(HOST).await.client(true);
+    let alert = |description: u8| vec![0x15, 0x03, 0x01, 0, 2, 2, description];
+    // A `ServerHello` of TLS 1.1.
+    let old_hello = [&[0x16, 0x03, 0x02, 0, 42, 2, 0, 0, 38, 0x03, 0x02][..], &[7; 32], &[0, 0xc0, 0x13, 0]].concat();
+    for (response, expected) in [
+        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_vec(), TlsError::NotTls),
+        (b"<html>The plain HTTP request was sent to HTTPS port".to_vec(), TlsError::NotTls),
+        (b"220 mail.example ESMTP\r\n".to_vec(), TlsError::NotTls),
+        (b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(), TlsError::NotTls),
+        (alert(70), TlsError::TlsVersion),
+        (old_hello, TlsError::TlsVersion),
+        (alert(40), TlsError::Handshake),
+    ] {
+        let shown = String::from_utf8_lossy(&response).into_owned();
+        let peer = TestServer::start("127.0.0.1:0", move |mut stream, _| {
+            let response = response.clone();
+            async move {
+                // The whole handshake message is read, because closing with unread bytes sends a reset.
+                let mut hello = [0; 4_096];
+                let _ = stream.read(&mut hello).await;
+                let _ = stream.write_all(&response).await;
+                let _ = stream.shutdown().await;
+                while matches!(stream.read(&mut hello).await, Ok(1..)) {}
+            }
+        })
+        .await;
+        let url = format!("https://{HOST}:{}/", peer.port);
+        assert_eq!(post(&trusting, &url).await, Err(expected.into()), "{shown:?}");
+    }
+}
+
+/// A server that stops at its end.
+struct OpenSsl(Child);
+
+impl OpenSsl {
+    /// Starts `openssl s_server` and returns its port.
+    fn start(folder: &Path, arguments: &[&str]) -> (Self, u16) {
+        let key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
+        let certificate = CertificateParams::new([HOST.to_owned()]).unwrap().self_signed(&key).unwrap();
+        fs::write(folder.join("certificate.pem"), certificate.pem()).unwrap();
+        fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+        let mut server = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", "certificate.pem", "-key", "key.pem"])
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl: `make test` installs it");
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let server = OpenSsl(server);
+        let address = lines.into_iter().find_map(|line| line.strip_prefix("ACCEPT ").map(str::to_owned)).unwrap();
+        let (_, port) = address.rsplit_once(':').unwrap();
+        (server, port.parse().unwrap())
+    }
+}
+
+impl Drop for OpenSsl {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn old_tls_version_of_openssl_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = TlsFixture::new(HOST).await.client(true);
+    for (arguments, expected) in [
+        (&["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"][..], TlsError::TlsVersion),
+        (&["-tls1_2"], TlsError::CertificateUntrusted),
+        (&["-tls1_3"], TlsError::CertificateUntrusted),
+    ] {
+        let (_server, port) = OpenSsl::start(folder.path(), arguments);
+        let url = format!("https://{HOST}:{port}/");
+        assert_eq!(post(&client, &url).await, Err(expected.into()), "{arguments:?}");
+    }
 }
 
 #[tokio::test]

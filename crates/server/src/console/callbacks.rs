@@ -409,8 +409,13 @@ fn failure_row(layout: &Layout, state: FailureState, failure: &CallbackFailure) 
 pub fn reason_label(reason: &str) -> String {
     match reason {
         "blocked_address" => "address not allowed".to_owned(),
+        "own_address_unknown" => "own host name not found".to_owned(),
         "unresolved" => "host name not found".to_owned(),
         "connection" => "connection failed".to_owned(),
+        "certificate_untrusted" => "certificate self-signed or from an unknown issuer".to_owned(),
+        "certificate_wrong_host" => "certificate for another host".to_owned(),
+        "tls_version" => "TLS 1.2 or 1.3 not supported".to_owned(),
+        "not_tls" => "receiver does not use TLS".to_owned(),
         "tls" => "TLS handshake failed".to_owned(),
         other => other.replace('_', " "),
     }

@@ -45,6 +45,7 @@ fn valid_deployment_passes() {
         "✓ disk: ",
         "✓ files: ",
         "- DNS: `base_url` has no host name to ask for",
+        "- host names: this deployment has no host name",
         "All checks passed.",
     ] {
         assert!(text.contains(line), "{text}");
@@ -106,6 +107,17 @@ fn each_failure_is_reported() {
     answering.join().unwrap();
     deployment.write("master.key", MASTER_KEY, 0o640);
     assert_only_failure(&deployment, &[], "master key", "mode 0640");
+}
+
+#[test]
+fn unknown_own_host_name_is_reported() {
+    let deployment = Deployment::migrated();
+    let host_names = |base_url: &str, code: i32| {
+        let findings = run_doctor(&deployment, &[("RINGTRUE_BASE_URL", base_url)], code);
+        findings.into_iter().find(|(check, ..)| check == "host names").unwrap()
+    };
+    let (_, verdict, detail) = host_names("https://ringtrue.invalid", 1);
+    assert_eq!((verdict.as_str(), detail.as_str()), ("bad", "cannot resolve ringtrue.invalid"));
 }
 
 #[test]

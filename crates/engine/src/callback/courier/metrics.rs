@@ -29,8 +29,25 @@ pub struct CourierMetrics {
     pub in_flight: u64,
 }
 
-const ATTEMPT_RESULTS: [&str; 9] =
-    ["ok", "other_status", "blocked_address", "unresolved", "connection", "tls", "timeout", "too_large", "protocol"];
+const ATTEMPT_RESULTS: [&str; 17] = [
+    "ok",
+    "other_status",
+    "blocked_address",
+    "own_address_unknown",
+    "unresolved",
+    "connection",
+    "certificate_expired",
+    "certificate_not_yet_valid",
+    "certificate_untrusted",
+    "certificate_wrong_host",
+    "certificate_invalid",
+    "tls_version",
+    "not_tls",
+    "tls",
+    "timeout",
+    "too_large",
+    "protocol",
+];
 
 #[derive(Default)]
 pub struct CourierCounters {
@@ -80,4 +97,33 @@ pub fn add(counter: &AtomicU64, count: u64) {
 
 fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::TlsError;
+    use strum::VariantArray as _;
+
+    #[test]
+    fn every_failure_is_counted() {
+        let tls = TlsError::VARIANTS.iter().map(|error| TransportError::Tls(*error));
+        let others = [
+            TransportError::BlockedAddress,
+            TransportError::OwnAddressUnknown,
+            TransportError::Unresolved,
+            TransportError::Connection,
+            TransportError::Timeout,
+            TransportError::TooLarge,
+            TransportError::Protocol,
+        ];
+        let errors: Vec<_> = tls.chain(others).collect();
+        let counters = CourierCounters::default();
+        for result in errors.iter().map(|error| Err(*error)).chain([Ok(200), Ok(204)]) {
+            counters.count_attempt(result, Duration::ZERO);
+        }
+        let metrics = counters.snapshot(0, 0);
+        assert!(metrics.attempts.values().all(|count| *count == 1), "{:?}", metrics.attempts);
+        assert_eq!(metrics.attempts.len(), errors.len() + 2);
+    }
 }

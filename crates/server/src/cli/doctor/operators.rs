@@ -5,6 +5,7 @@
 //! charges for it.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
@@ -17,7 +18,7 @@ use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_engine::ports::{Clock, Entropy, LookupSource, SystemClock, SystemEntropy};
 use ringtrue_operators::{
     camara::{CamaraConfig, Provider},
-    client::{Client, ClientSettings},
+    client::{Client, ClientSettings, Resolver as _, SystemResolver},
     number_lookup::{EnumConfig, EnumDns, http_hlr::HlrDriver},
     smpp::SmppConfig,
 };
@@ -34,6 +35,7 @@ use crate::{
     config::{CamaraSection, Config, Connector, ConnectorSection, NumberSourceSection, OpenIdConnectSection},
     connectors::ConnectorFactory,
     identity_provider::IdentityProvider,
+    prepared::own_hosts,
 };
 
 const RESOLVER_CONFIGURATION: &str = "/etc/resolv.conf";
@@ -47,7 +49,7 @@ const UNASSIGNED_NUMBER: &str = "+447700900000";
 type Reached = Result<String, String>;
 
 pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![check_dns(config).await];
+    let mut findings = vec![check_dns(config).await, check_own_hosts(config).await];
     let connectors = config.connectors.iter().map(|section| check_connector(section).boxed());
     let sources = config.number_lookup.sources.iter().map(|source| check_source(source).boxed());
     let collector = config.telemetry.otlp_endpoint.iter().map(|url| check_collector(url).boxed());
@@ -93,6 +95,34 @@ async fn check_dns(config: &Config) -> Finding {
     let hint =
         format!("Correct {RESOLVER_CONFIGURATION}, or permit DNS to these servers: callbacks are sent to host names.");
     failed(CHECK, format!("no answer from {}", silent.join(", ")), hint)
+}
+
+/// Resolves the host names of this deployment, as the address guard of callbacks does.
+async fn check_own_hosts(config: &Config) -> Finding {
+    const CHECK: &str = "host names";
+    let hosts = config.base_url.as_ref().map(|url| own_hosts(config, url.as_str())).unwrap_or_default();
+    let names: BTreeSet<String> = hosts.into_iter().filter_map(|host| host_name(&host)).collect();
+    if names.is_empty() {
+        return skipped(CHECK, "this deployment has no host name");
+    }
+    let resolver = SystemResolver::default();
+    let results = join_all(names.iter().map(|name| timeout(DNS_TIMEOUT, resolver.resolve(name)))).await;
+    let is_known = |result: &Result<io::Result<Vec<IpAddr>>, _>| matches!(result, Ok(Ok(found)) if !found.is_empty());
+    let unknown: Vec<&str> =
+        (names.iter().zip(&results)).filter(|(_, result)| !is_known(result)).map(|(name, _)| name.as_str()).collect();
+    if unknown.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return passed(CHECK, names.join(", "));
+    }
+    const HINT: &str = "Add them to DNS or to /etc/hosts: no callbacks are sent while the service cannot tell its own addresses from those of receivers.";
+    failed(CHECK, format!("cannot resolve {}", unknown.join(", ")), HINT)
+}
+
+fn host_name(host: &Host) -> Option<String> {
+    match host {
+        Host::Domain(name) => Some(name.clone()),
+        Host::Ipv4(_) | Host::Ipv6(_) => None,
+    }
 }
 
 /// Without a name server, the resolver asks this machine.

@@ -1,6 +1,16 @@
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
 use jiff::SignedDuration;
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use ringtrue_domain::account::Role;
+use ringtrue_test_support::http_server::TestServer;
+use rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
 
 use super::{
     browser::{Browser, location},
@@ -9,12 +19,16 @@ use super::{
 use crate::{
     client::Request,
     on_both_stores,
-    receiver::Receiver,
+    receiver::{self, Receiver},
     reverse_sms::ReverseSmsClient,
     world::{TestProject, World},
 };
 
-on_both_stores!(undeliverable_callbacks_are_grouped_and_resent, test_callback_is_signed_and_sent_once);
+on_both_stores!(
+    undeliverable_callbacks_are_grouped_and_resent,
+    test_callback_is_signed_and_sent_once,
+    failed_tls_handshake_is_named,
+);
 
 const BROKEN: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
 const ATTEMPTS: usize = 7;
@@ -153,4 +167,61 @@ async fn test_callback_is_signed_and_sent_once(world: World) {
     assert!(empty.contains("No undeliverable callbacks."), "a test is not stored: {empty}");
     let none = path_of(&world, &world.project("None", json!({})).await);
     assert!(developer.get(&none).await.text().contains("Save a callback URL"));
+}
+
+/// The address to which callbacks are allowed.
+fn receiver_address() -> String {
+    SocketAddr::from((receiver::ADDRESS, 0)).to_string()
+}
+
+/// A receiver with a self-signed certificate.
+async fn tls_receiver(change: impl FnOnce(&mut CertificateParams)) -> TestServer {
+    let mut params = CertificateParams::new([IpAddr::from(receiver::ADDRESS).to_string()]).unwrap();
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    TestServer::start(&receiver_address(), move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move { drop(acceptor.accept(stream).await) }
+    })
+    .await
+}
+
+async fn failed_tls_handshake_is_named(world: World) {
+    let plain = TestServer::start(&receiver_address(), |mut stream, _| async move {
+        let mut hello = [0; 4_096];
+        let _ = stream.read(&mut hello).await;
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream.shutdown().await;
+        while matches!(stream.read(&mut hello).await, Ok(1..)) {}
+    })
+    .await;
+    let self_signed = tls_receiver(|_| {}).await;
+    let expired = tls_receiver(|params| params.not_after = date_time_ymd(2020, 1, 1)).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let page = path_of(&world, &backend.project);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    for (number, receiver, reason, label) in [
+        ("+990123456702", &plain, "not_tls", "receiver does not use TLS"),
+        ("+990123456704", &self_signed, "certificate_untrusted", "certificate self-signed or from an unknown issuer"),
+        ("+990123456706", &expired, "certificate_expired", "certificate expired"),
+    ] {
+        let url = format!("https://{}:{}/cb", IpAddr::from(receiver::ADDRESS), receiver.port);
+        let check = backend.create(json!({"phone_number": number, "callback_url": url})).await;
+        backend.text(number, &check.receiver, &check.body).await;
+        receiver.wait_for_connections(1).await;
+        world.wait_for_callback_results().await;
+        let listed = viewer.get(&format!("{page}?state=retrying&reason={reason}")).await.assert(200).text();
+        assert!(listed.contains(&check.id) && listed.contains(label), "{reason}: {listed}");
+        let path = page.replace("/callbacks", &format!("/checks/reverse_sms/{}", check.id));
+        let shown = viewer.get(&path).await.assert(200).text();
+        assert!(shown.contains(label), "{reason}: {shown}");
+    }
 }
