@@ -1,9 +1,12 @@
-//! Display names of workspaces and projects.
+//! Display names of workspaces, projects, brands and credentials.
 
 use std::str::FromStr;
 
-/// 1 to 100 characters, not all blank, without control characters (C0, C1, DEL) and bidirectional formatting
-/// characters.
+use icu_normalizer::ComposingNormalizer;
+use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
+
+/// 1 to 100 characters, in Unicode's normalisation form C, without spaces around them and without invisible characters.
+/// Two names that look the same because of such differences are therefore equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -23,10 +26,15 @@ pub enum InvalidName {
     Blank,
     #[error("a name has at most 100 characters")]
     TooLong,
-    #[error("a name must not contain control characters")]
-    ControlCharacter,
-    #[error("a name must not contain characters that change the direction of text, such as U+202E")]
-    BidiControl,
+    #[error("a name must not contain control characters, such as U+{:04X}", u32::from(*.0))]
+    ControlCharacter(char),
+    #[error(
+        "a name must not contain characters that change the direction of text, such as U+{:04X}",
+        u32::from(*.0)
+    )]
+    BidiControl(char),
+    #[error("a name must not contain invisible characters, such as U+{:04X}", u32::from(*.0))]
+    Invisible(char),
 }
 
 impl FromStr for Name {
@@ -34,22 +42,38 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         if text.trim().is_empty() {
-            Err(InvalidName::Blank)
-        } else if text.chars().count() > Self::MAX_CHARS {
-            Err(InvalidName::TooLong)
-        } else if text.chars().any(char::is_control) {
-            Err(InvalidName::ControlCharacter)
-        } else if text.chars().any(is_bidi_control) {
-            Err(InvalidName::BidiControl)
-        } else {
-            Ok(Name(text.to_owned()))
+            return Err(InvalidName::Blank);
         }
+        let trimmed = text.trim_matches(|symbol: char| symbol.is_whitespace() && !symbol.is_control());
+        trimmed.chars().try_for_each(check_character)?;
+        let name = ComposingNormalizer::new_nfc().normalize(trimmed);
+        if name.chars().nth(Self::MAX_CHARS).is_some() {
+            return Err(InvalidName::TooLong);
+        }
+        Ok(Name(name.into_owned()))
+    }
+}
+
+fn check_character(symbol: char) -> Result<(), InvalidName> {
+    if symbol.is_control() {
+        Err(InvalidName::ControlCharacter(symbol))
+    } else if is_bidi_control(symbol) {
+        Err(InvalidName::BidiControl(symbol))
+    } else if is_invisible(symbol) {
+        Err(InvalidName::Invisible(symbol))
+    } else {
+        Ok(())
     }
 }
 
 /// The Unicode property `Bidi_Control`: such characters can make a name look like another one.
-fn is_bidi_control(character: char) -> bool {
-    matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+fn is_bidi_control(symbol: char) -> bool {
+    matches!(symbol, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The Unicode property `Default_Ignorable_Code_Point`, and the line and paragraph separators.
+fn is_invisible(symbol: char) -> bool {
+    matches!(symbol, '\u{2028}' | '\u{2029}') || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(symbol)
 }
 
 #[cfg(test)]
@@ -57,25 +81,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalid_names_are_rejected() {
-        for good in ["a", "Bank of Example", "Ünïcode 📱", "متجر", "חנות", &"é".repeat(100)] {
-            assert!(good.parse::<Name>().is_ok(), "{good}");
+    fn names_that_look_the_same_are_equal() {
+        for (text, name) in [
+            ("a", "a"),
+            ("Bank of Example", "Bank of Example"),
+            ("Ünïcode 📱", "Ünïcode 📱"),
+            ("متجر", "متجر"),
+            ("חנות", "חנות"),
+            ("Caf\u{e9}", "Caf\u{e9}"),
+            ("Cafe\u{301}", "Caf\u{e9}"),
+            ("A\u{30a}ngstrom", "\u{c5}ngstrom"),
+            ("\u{212b}ngstrom", "\u{c5}ngstrom"),
+            (" Shop\u{a0}", "Shop"),
+            ("\u{3000}Shop ", "Shop"),
+            (&*"e\u{301}".repeat(100), &*"\u{e9}".repeat(100)),
+        ] {
+            assert_eq!(text.parse::<Name>().as_ref().map(Name::as_str), Ok(name), "{text:?}");
         }
+    }
+
+    #[test]
+    fn invalid_names_are_rejected() {
         for (bad, why) in [
             ("", InvalidName::Blank),
             (" \t", InvalidName::Blank),
             (&*"é".repeat(101), InvalidName::TooLong),
-            ("a\0b", InvalidName::ControlCharacter),
-            ("line\nbreak", InvalidName::ControlCharacter),
-            ("del\u{7f}", InvalidName::ControlCharacter),
-            ("c1\u{85}", InvalidName::ControlCharacter),
-            ("c1\u{9b}31m", InvalidName::ControlCharacter),
-            ("Bank\u{202E}knaB", InvalidName::BidiControl),
-            ("\u{200F}Bank", InvalidName::BidiControl),
-            ("Bank\u{2066}", InvalidName::BidiControl),
-            ("\u{061C}Bank", InvalidName::BidiControl),
+            (&*"e\u{301}".repeat(101), InvalidName::TooLong),
+            ("a\0b", InvalidName::ControlCharacter('\0')),
+            ("line\nbreak", InvalidName::ControlCharacter('\n')),
+            ("Shop\n", InvalidName::ControlCharacter('\n')),
+            ("del\u{7f}", InvalidName::ControlCharacter('\u{7f}')),
+            ("c1\u{85}", InvalidName::ControlCharacter('\u{85}')),
+            ("c1\u{9b}31m", InvalidName::ControlCharacter('\u{9b}')),
+            ("Bank\u{202E}knaB", InvalidName::BidiControl('\u{202E}')),
+            ("\u{200F}Bank", InvalidName::BidiControl('\u{200F}')),
+            ("Bank\u{2066}", InvalidName::BidiControl('\u{2066}')),
+            ("\u{061C}Bank", InvalidName::BidiControl('\u{061C}')),
+            ("Shop\u{200b}", InvalidName::Invisible('\u{200b}')),
+            ("\u{200b}", InvalidName::Invisible('\u{200b}')),
+            ("Sh\u{ad}op", InvalidName::Invisible('\u{ad}')),
+            ("Sh\u{200d}op", InvalidName::Invisible('\u{200d}')),
+            ("\u{feff}Shop", InvalidName::Invisible('\u{feff}')),
+            ("Shop\u{3164}", InvalidName::Invisible('\u{3164}')),
+            ("Shop\u{e0041}", InvalidName::Invisible('\u{e0041}')),
+            ("Shop\u{fe0f}", InvalidName::Invisible('\u{fe0f}')),
+            ("Sh\u{2028}op", InvalidName::Invisible('\u{2028}')),
         ] {
             assert_eq!(bad.parse::<Name>(), Err(why), "{bad:?}");
         }
+        let text = InvalidName::Invisible('\u{200b}').to_string();
+        assert_eq!(text, "a name must not contain invisible characters, such as U+200B");
     }
 }

@@ -83,11 +83,9 @@ impl FromStr for BrandName {
     type Err = InvalidBrandName;
 
     fn from_str(text: &str) -> Result<Self, InvalidBrandName> {
-        if text.chars().nth(Self::MAX_CHARS).is_some() {
-            Err(InvalidBrandName::TooLong)
-        } else {
-            Ok(Self(text.parse()?))
-        }
+        let name: Name = text.parse()?;
+        let is_too_long = name.as_str().chars().nth(Self::MAX_CHARS).is_some();
+        if is_too_long { Err(InvalidBrandName::TooLong) } else { Ok(Self(name)) }
     }
 }
 

@@ -88,6 +88,34 @@ async fn project_name_is_unique_in_its_workspace(world: World) {
     patch(&world, &two.path, &json!({"name": "One"})).await.assert(200);
 }
 
+/// Names are equal if they look the same.
+async fn project_names_are_normalised(world: World) {
+    let created = create(&world, &json!({"name": " Cafe\u{301}\u{a0}"})).await.assert(201).json();
+    assert_eq!(created["name"], "Caf\u{e9}");
+    for name in ["Caf\u{e9}", "Cafe\u{301}", "Caf\u{e9} ", "\u{2003}Caf\u{e9}"] {
+        create(&world, &json!({"name": name})).await.assert_problem(409, "project_name_taken");
+    }
+    let shop = world.project("Shop", json!({})).await;
+    patch(&world, &shop.path, &json!({"name": "Cafe\u{301}"})).await.assert_problem(409, "project_name_taken");
+    for (name, code_point) in
+        [("Shop\u{200b}", "U+200B"), ("Sh\u{ad}op", "U+00AD"), ("\u{202e}Shop", "U+202E"), ("Sh\u{feff}op", "U+FEFF")]
+    {
+        let refused = create(&world, &json!({"name": name})).await.assert_problem(400, "bad_request");
+        assert!(refused.detail().contains(code_point), "{}", refused.detail());
+        let brand = json!({"configuration": {"verification": {"brand": {"name": name}}}});
+        patch(&world, &shop.path, &brand).await.assert_problem(400, "bad_request");
+        let label = json!({"label": name});
+        world
+            .manage(Request::post(&format!("{}/credentials", shop.path)).json(&label))
+            .await
+            .assert_problem(400, "bad_request");
+        world
+            .manage(Request::patch(&world.acme.path()).json(&json!({"name": name})))
+            .await
+            .assert_problem(400, "bad_request");
+    }
+}
+
 async fn one_of_concurrent_creates_with_the_same_name_succeeds(world: World) {
     let token = world.management_token().await;
     let path = format!("{}/projects", world.acme.path());
@@ -307,6 +335,7 @@ async fn concurrent_changes_are_all_applied(world: World) {
 on_both_stores!(
     new_project_has_defaults_and_a_working_credential,
     project_ids_sort_by_creation_time,
+    project_names_are_normalised,
     project_can_be_created_with_all_settings,
     project_name_is_unique_in_its_workspace,
     one_of_concurrent_creates_with_the_same_name_succeeds,
