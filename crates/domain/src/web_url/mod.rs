@@ -57,10 +57,14 @@ pub enum UrlError {
     TooLong,
     #[error("the URL contains whitespace or a control character")]
     Blank,
-    #[error("the URL is not absolute: it must start with `https://` and a host")]
+    #[error("the URL is not absolute: it must start with `https://` or `http://` and a host")]
     NotAbsolute,
-    #[error("the URL's scheme is not `https`")]
+    #[error("the URL is not absolute: it must start with `https://` and a host")]
+    NotAbsoluteHttps,
+    #[error("the URL's scheme is neither `https` nor `http`")]
     SchemeUnsupported,
+    #[error("the URL's scheme is not `https`")]
+    SchemeNotHttps,
     #[error("the URL's scheme is `http`; only `https` is allowed")]
     HttpNotAllowed,
     #[error("the URL contains a user name or a password")]
@@ -92,18 +96,20 @@ impl UrlPolicy {
         UrlPolicy { allow_http: self.allow_http || mode == Mode::Sandbox, ..self.clone() }
     }
 
-    fn check_scheme(&self, url: &WebUrl) -> Result<(), UrlError> {
-        match url.scheme() {
-            Scheme::Http if !self.allow_http => Err(UrlError::HttpNotAllowed),
-            Scheme::Http | Scheme::Https => Ok(()),
+    /// Parses a URL with a scheme that the policy allows. Errors name the allowed schemes.
+    fn parse(&self, text: &str) -> Result<WebUrl, UrlError> {
+        match WebUrl::parse(text) {
+            Ok(url) if url.scheme() == Scheme::Http && !self.allow_http => Err(UrlError::HttpNotAllowed),
+            Err(UrlError::NotAbsolute) if !self.allow_http => Err(UrlError::NotAbsoluteHttps),
+            Err(UrlError::SchemeUnsupported) if !self.allow_http => Err(UrlError::SchemeNotHttps),
+            parsed => parsed,
         }
     }
 }
 
 impl CallbackUrl {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
-        let url = WebUrl::parse(text)?;
-        policy.check_scheme(&url)?;
+        let url = policy.parse(text)?;
         let host_is_allowed = match url.host() {
             Host::Domain(name) => policy.addresses.permits_name_and_port(name, url.port()),
             Host::Ipv4(address) => policy.addresses.permits_endpoint((*address).into(), url.port(), &[]),
@@ -148,8 +154,7 @@ impl CallbackUrl {
 
 impl RedirectUrl {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
-        let url = WebUrl::parse(text)?;
-        policy.check_scheme(&url)?;
+        let url = policy.parse(text)?;
         // A parameter such as the caller's own `code` would be ambiguous.
         if query_names(url.target()).any(|name| RESULT_PARAMETERS.contains(&&*name)) {
             return Err(UrlError::ResultParameter);

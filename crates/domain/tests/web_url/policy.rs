@@ -7,6 +7,17 @@ fn http_requires_permission() {
     let strict = UrlPolicy::default();
     assert_eq!(CallbackUrl::parse("http://example.com/", &strict), Err(UrlError::HttpNotAllowed));
     assert_eq!(RedirectUrl::parse("HTTP://example.com/", &strict), Err(UrlError::HttpNotAllowed));
+    for (text, error, lenient_error) in [
+        ("example.com/", UrlError::NotAbsoluteHttps, UrlError::NotAbsolute),
+        ("ftp://example.com/", UrlError::SchemeNotHttps, UrlError::SchemeUnsupported),
+    ] {
+        assert_eq!(CallbackUrl::parse(text, &strict), Err(error));
+        assert_eq!(RedirectUrl::parse(text, &strict), Err(error));
+        assert_eq!(CallbackUrl::parse(text, &lenient()), Err(lenient_error));
+        assert_eq!(RedirectUrl::parse(text, &lenient()), Err(lenient_error));
+        assert!(!error.to_string().contains("`http"), "{error}");
+        assert!(lenient_error.to_string().contains("`http"), "{lenient_error}");
+    }
     assert!(CallbackUrl::parse("http://example.com/", &lenient()).is_ok());
     assert!(RedirectUrl::parse("http://example.com/", &lenient()).is_ok());
 }

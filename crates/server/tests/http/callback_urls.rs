@@ -114,6 +114,20 @@ async fn malformed_urls_are_rejected_in_both_modes(world: World) {
     }
 }
 
+/// The detail names the schemes that the project may use.
+#[tokio::test]
+async fn errors_name_the_accepted_schemes() {
+    let world = World::sqlite().await;
+    for (mode, accepted) in [("sandbox", "`https` nor `http`"), ("live", "is not `https`")] {
+        for (product, member) in [("reverse_sms", "callback_url"), ("discovery", "redirect_url")] {
+            let detail = set(&world, mode, product, member, "ftp://shop.example/").await.detail();
+            assert!(detail.contains(accepted), "{mode}: {detail}");
+            let detail = set(&world, mode, product, member, "shop.example/x").await.detail();
+            assert_eq!(detail.contains("`http://`"), mode == "sandbox", "{detail}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn callback_urls_in_private_networks_are_rejected() {
     let world = World::sqlite().await;
