@@ -299,6 +299,14 @@ async fn filters_write_the_search_expression() {
     let file = viewer.get(&format!("{checks}/export.csv?search=status%3D%3DERROR")).await.assert(200).text();
     assert_eq!(file.lines().count(), 1, "{file}");
     viewer.get(&format!("{checks}/export.csv?search=x")).await.assert(400);
+
+    // Spreadsheets split at other separators, too.
+    for (reference, field) in [("x;=1+1", "\"x;'=1+1\""), ("x\t=1+1", "\"x\t'=1+1\""), ("x,=1+1", "\"x,'=1+1\"")] {
+        world.advance(SignedDuration::from_secs(1));
+        backend.create(json!({"phone_number": "+990123456704", "reference_id": reference})).await;
+        let file = viewer.get(&format!("{checks}/export.csv")).await.assert(200).text();
+        assert!(file.contains(&format!(",…04,{field},")), "{file}");
+    }
 }
 
 #[tokio::test]
