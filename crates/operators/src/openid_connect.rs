@@ -60,6 +60,26 @@ pub struct AuthorizationRedirect {
     pub flow: Vec<u8>,
 }
 
+/// Claims of one document.
+pub type Claims = Map<String, Value>;
+
+/// The claims of a subject, by document. They are not merged: claims that belong together, such as `email` and
+/// `email_verified`, must come from one document.
+#[derive(Clone, derive_more::Debug)]
+#[debug("SubjectClaims(…)")]
+pub struct SubjectClaims {
+    pub id_token: Claims,
+    /// `None`: the endpoint does not exist or was not needed.
+    pub userinfo: Option<Claims>,
+}
+
+impl SubjectClaims {
+    /// The first document that satisfies the condition: the ID token, then userinfo.
+    pub fn find_document(&self, condition: impl Fn(&Claims) -> bool) -> Option<&Claims> {
+        [Some(&self.id_token), self.userinfo.as_ref()].into_iter().flatten().find(|claims| condition(claims))
+    }
+}
+
 /// Reason why a sign-in failed, without text of the provider.
 #[derive(Debug, thiserror::Error)]
 pub enum RelyingPartyError {
@@ -151,31 +171,27 @@ impl RelyingParty {
     }
 
     /// Validates an authorization response whose `state` the caller has verified, and returns the claims of the subject.
-    /// Claims of `wanted` that the ID token lacks come from the userinfo endpoint.
+    /// The userinfo endpoint is queried unless the claims of the ID token are complete.
     pub async fn handle_authorization_response(
         &self,
         query: &[(String, String)],
         flow: &[u8],
-        wanted: &[&str],
-    ) -> Result<Map<String, Value>, RelyingPartyError> {
+        is_complete: impl Fn(&Claims) -> bool,
+    ) -> Result<SubjectClaims, RelyingPartyError> {
         let pkce = PkceState::from_octets(flow).ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
         let metadata = self.metadata.get(&self.client, &self.metadata_url).await?;
         let code = authorization_code(query, &metadata.endpoints)?;
         let tokens = self.redeem_code(code, &pkce, &metadata).await?;
         let id_token = tokens.id_token.as_deref().ok_or_else(|| RelyingPartyError::IdToken("none".to_owned()))?;
-        let mut claims = self.verify_id_token(id_token, &pkce, &metadata.endpoints).await?;
-        if let Some(userinfo) = &metadata.userinfo
-            && wanted.iter().any(|claim| !claims.contains_key(*claim))
-        {
-            let further = self.fetch_userinfo(userinfo, &tokens).await?;
-            if further.get("sub") != claims.get("sub") {
-                return Err(RelyingPartyError::OtherSubject);
-            }
-            for (name, value) in further {
-                claims.entry(name).or_insert(value);
-            }
+        let id_token = self.verify_id_token(id_token, &pkce, &metadata.endpoints).await?;
+        let Some(endpoint) = metadata.userinfo.as_ref().filter(|_| !is_complete(&id_token)) else {
+            return Ok(SubjectClaims { id_token, userinfo: None });
+        };
+        let userinfo = self.fetch_userinfo(endpoint, &tokens).await?;
+        if userinfo.get("sub") != id_token.get("sub") {
+            return Err(RelyingPartyError::OtherSubject);
         }
-        Ok(claims)
+        Ok(SubjectClaims { id_token, userinfo: Some(userinfo) })
     }
 
     /// Exchanges the code for tokens, without retry: a code is valid once.
@@ -231,7 +247,7 @@ impl RelyingParty {
         token: &str,
         pkce: &PkceState,
         endpoints: &Endpoints,
-    ) -> Result<Map<String, Value>, RelyingPartyError> {
+    ) -> Result<Claims, RelyingPartyError> {
         let id_token_error = |reason: &str| RelyingPartyError::IdToken(reason.to_owned());
         let url = endpoints.jwks.as_ref().ok_or_else(|| id_token_error("no keys"))?;
         let keys = self.jwks.get(&self.client, url).await?;
@@ -251,7 +267,7 @@ impl RelyingParty {
         Ok(claims)
     }
 
-    async fn fetch_userinfo(&self, url: &Url, tokens: &TokenResponse) -> Result<Map<String, Value>, CamaraError> {
+    async fn fetch_userinfo(&self, url: &Url, tokens: &TokenResponse) -> Result<Claims, CamaraError> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, tokens.bearer.clone());
         let response = self.client.send_idempotent(Stage::Api, Method::GET, url, headers, bytes::Bytes::new()).await?;

@@ -6,9 +6,11 @@ use anyhow::Context;
 use ringtrue_engine::accounts::{ExternalIdentity, IdentityPolicy};
 use ringtrue_operators::{
     client::ClientSettings,
-    openid_connect::{AuthorizationRedirect, RelyingParty, RelyingPartyConfig, RelyingPartyError},
+    openid_connect::{
+        AuthorizationRedirect, Claims, RelyingParty, RelyingPartyConfig, RelyingPartyError, SubjectClaims,
+    },
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use url::Url;
 
 use crate::{config::OpenIdConnectSection, connectors::ConnectorFactory};
@@ -72,37 +74,53 @@ impl IdentityProvider {
         query: &[(String, String)],
         secrets: &[u8],
     ) -> Result<Option<ExternalIdentity>, RelyingPartyError> {
-        let mut wanted = vec!["email", "email_verified"];
-        if self.policy.grants_access() {
-            wanted.push(self.roles_claim.split('.').next().unwrap_or_default());
-        }
-        let claims = self.relying_party.handle_authorization_response(query, secrets, &wanted).await?;
+        let is_complete = |id_token: &Claims| {
+            has_confirmable_email(id_token)
+                && (!self.policy.grants_access() || find_claim(id_token, &self.roles_claim).is_some())
+        };
+        let claims = self.relying_party.handle_authorization_response(query, secrets, is_complete).await?;
         Ok(self.identity(&claims))
     }
 
-    fn identity(&self, claims: &Map<String, Value>) -> Option<ExternalIdentity> {
-        let subject = claims.get("sub").and_then(Value::as_str);
+    /// The subject is that of the ID token. Address and its confirmation come from one document: the ID token if it has
+    /// both, else userinfo if that has both. An address without `email_verified` beside it is not confirmed. The claim
+    /// of roles comes from the ID token if it is there, else from userinfo.
+    fn identity(&self, claims: &SubjectClaims) -> Option<ExternalIdentity> {
+        let subject = claims.id_token.get("sub").and_then(Value::as_str);
         let subject = subject.filter(|subject| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()))?;
-        let email = claims.get("email").and_then(Value::as_str).and_then(|email| email.parse().ok());
+        let address = claims
+            .find_document(has_confirmable_email)
+            .or_else(|| claims.find_document(|document| document.contains_key("email")));
+        let address_claim = |name| address.and_then(|document| document.get(name));
+        let roles = claims.find_document(|document| find_claim(document, &self.roles_claim).is_some());
         Some(ExternalIdentity {
             issuer: self.relying_party.issuer().to_owned(),
             subject: subject.to_owned(),
-            email,
+            email: address_claim("email").and_then(Value::as_str).and_then(|email| email.parse().ok()),
             // Some providers send a string.
-            is_email_verified: claims.get("email_verified").is_some_and(|value| *value == true || *value == "true"),
-            roles: claim_values(claims, &self.roles_claim),
+            is_email_verified: address_claim("email_verified").is_some_and(|value| *value == true || *value == "true"),
+            roles: roles.map(|document| claim_values(document, &self.roles_claim)).unwrap_or_default(),
         })
     }
 }
 
-/// Values of a claim: a string, or a list of strings. A name with dots may also be a path.
-fn claim_values(claims: &Map<String, Value>, name: &str) -> Vec<String> {
+fn has_confirmable_email(claims: &Claims) -> bool {
+    claims.contains_key("email") && claims.contains_key("email_verified")
+}
+
+/// A name with dots may also be a path.
+fn find_claim<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     let by_path = || {
         let mut parts = name.split('.');
         let first = claims.get(parts.next()?)?;
         parts.try_fold(first, |value, part| value.get(part))
     };
-    match claims.get(name).or_else(by_path) {
+    claims.get(name).or_else(by_path)
+}
+
+/// Values of a claim: a string, or a list of strings.
+fn claim_values(claims: &Claims, name: &str) -> Vec<String> {
+    match find_claim(claims, name) {
         Some(Value::String(value)) => vec![value.clone()],
         Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => vec![],
