@@ -8,7 +8,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     key_schedule::KeyState,
-    network::{Network, PoolScope},
+    network::{Network, NetworkId, PoolScope},
     phone::Msisdn,
     product::Product,
     tenancy::Mode,
@@ -22,12 +22,18 @@ use ringtrue_engine::{
 use super::{
     error::{ConsoleError, to_sentence},
     forms::SessionForm,
-    page::{self, ExactTime, Layout, MenuSection, UtcTime},
+    network_list::{NetworkListQuery, PAGE_PARAMETER, SEARCH_PARAMETER},
+    page::{self, ExactTime, Layout, MenuSection, Pagination, UtcTime},
     session::ConsoleSession,
 };
 use crate::http::{app::App, parameters::Query, routes::Routes};
 
+const NETWORKS_PATH: &str = "/console/deployment/networks";
 const KEYS_PATH: &str = "/console/deployment/keys";
+/// Networks or receivers of a connector that are named.
+const MAX_SERVED: usize = 10;
+/// Receivers that are shown.
+const MAX_RECEIVERS: usize = 100;
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -43,8 +49,13 @@ struct NetworksPage {
     node: String,
     now: UtcTime,
     connectors: Vec<ConnectorView>,
-    pools: Vec<PoolView>,
+    receivers: Vec<ReceiverView>,
+    /// Receivers that are not shown.
+    further_receivers: usize,
+    search: String,
     networks: Vec<NetworkRow>,
+    has_networks: bool,
+    pagination: Pagination,
 }
 
 #[derive(Debug)]
@@ -72,13 +83,9 @@ struct BreakerView {
 }
 
 #[derive(Debug)]
-struct PoolView {
-    scope: String,
-    receivers: Vec<ReceiverView>,
-}
-
-#[derive(Debug)]
 struct ReceiverView {
+    /// Which senders use it.
+    scope: String,
     number: String,
     state: &'static str,
     css_class: &'static str,
@@ -127,28 +134,46 @@ struct KeyRow {
 }
 
 /// `GET /console/deployment/networks`
-async fn show_networks(State(app): State<App>, session: ConsoleSession) -> Result<Response, ConsoleError> {
+async fn show_networks(
+    State(app): State<App>,
+    session: ConsoleSession,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
     session.require_admin()?;
+    let query = NetworkListQuery::parse(&Query::parse(query.as_deref(), &[SEARCH_PARAMETER, PAGE_PARAMETER])?)?;
     let directory = app.engine.networks().directory();
-    let pool = |(scope, receivers): (PoolScope<'_>, &Vec<Msisdn>)| PoolView {
-        scope: match scope {
-            PoolScope::Network(network) => format!("{} ({})", network.name, network.id),
-            PoolScope::Country(country) => format!("Other networks in {country}"),
-            PoolScope::Global => "All other networks".to_owned(),
-        },
-        receivers: receivers.iter().map(|receiver| receiver_view(&app, receiver)).collect(),
+    let found = query.select(directory.networks().filter(|network| query.matches(network)));
+    let receivers = || {
+        let pools = directory.all_pools().filter(|(scope, _)| match scope {
+            PoolScope::Network(network) => query.matches(network),
+            PoolScope::Country(country) => !query.is_search() || country.to_string().eq_ignore_ascii_case(&query.text),
+            PoolScope::Global => !query.is_search(),
+        });
+        pools.flat_map(|(scope, receivers)| receivers.iter().map(move |receiver| (scope, receiver)))
     };
     Ok(page::render_ok(&NetworksPage {
         layout: session.layout("Networks").in_deployment(MenuSection::DeploymentNetworks),
         node: app.engine.node.id().0.to_string(),
         now: UtcTime(app.engine.clock().now()),
         connectors: app.connectors.statuses().into_iter().map(connector_view).collect(),
-        pools: directory.all_pools().map(pool).collect(),
-        networks: directory.networks().map(|network| network_row(&app, network)).collect(),
+        receivers: receivers()
+            .take(MAX_RECEIVERS)
+            .map(|(scope, receiver)| receiver_view(&app, scope, receiver))
+            .collect(),
+        further_receivers: receivers().count().saturating_sub(MAX_RECEIVERS),
+        has_networks: directory.networks().next().is_some(),
+        pagination: Pagination::new(&found, NETWORKS_PATH, &query.link_parameters()),
+        networks: found.items.into_iter().map(|network| network_row(&app, network)).collect(),
+        search: query.text,
     }))
 }
 
-fn receiver_view(app: &App, receiver: &Msisdn) -> ReceiverView {
+fn receiver_view(app: &App, scope: PoolScope<'_>, receiver: &Msisdn) -> ReceiverView {
+    let scope = match scope {
+        PoolScope::Network(network) => format!("{} ({})", network.name, network.id),
+        PoolScope::Country(country) => format!("Other networks in {country}"),
+        PoolScope::Global => "All other networks".to_owned(),
+    };
     let bindings = app.engine.networks().connectors_of_receiver(receiver);
     let (state, css_class) = if bindings.is_empty() {
         ("no connector", "s4")
@@ -158,7 +183,7 @@ fn receiver_view(app: &App, receiver: &Msisdn) -> ReceiverView {
         ("out of service", "s5")
     };
     let names = bindings.iter().map(|(connector, _)| &**connector).collect::<Vec<_>>().join(", ");
-    ReceiverView { number: receiver.as_str().to_owned(), state, css_class, connectors: names }
+    ReceiverView { scope, number: receiver.as_str().to_owned(), state, css_class, connectors: names }
 }
 
 fn network_row(app: &App, network: &Network) -> NetworkRow {
@@ -183,13 +208,12 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         ConnectorState::Idle => ("idle", "s3"),
     };
     let ConnectorHealth { last_success_at, last_error, conclusion_lag: lag } = report.health;
-    let networks: Vec<String> = report.networks.iter().map(ToString::to_string).collect();
-    let receivers: Vec<&str> = report.receivers.iter().map(Msisdn::as_str).collect();
+    let (networks, receivers) = (&report.networks, &report.receivers);
     let is_simulated = report.mode == Mode::Sandbox;
     let serves = match (networks.is_empty(), receivers.is_empty()) {
         _ if is_simulated => "sandbox projects".to_owned(),
-        (false, _) => format!("networks {}", networks.join(", ")),
-        (true, false) => format!("SMS to {}", receivers.join(", ")),
+        (false, _) => format!("networks {}", join_first(networks.iter().map(NetworkId::as_str))),
+        (true, false) => format!("SMS to {}", join_first(receivers.iter().map(Msisdn::as_str))),
         (true, true) => "no networks or receivers".to_owned(),
     };
     let mut facts = vec![];
@@ -215,6 +239,16 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         last_success_at: last_success_at.map(UtcTime),
         last_error: last_error.map(|last_error| (to_sentence(&last_error.message), ExactTime(last_error.at))),
         breakers: report.breakers.iter().map(|breaker| breaker_view(breaker.operation, breaker.position)).collect(),
+    }
+}
+
+/// The first items, and the number of the others.
+fn join_first<'i>(items: impl ExactSizeIterator<Item = &'i str>) -> String {
+    let more = items.len().saturating_sub(MAX_SERVED);
+    let first: Vec<&str> = items.take(MAX_SERVED).collect();
+    match more {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -26,6 +26,7 @@ mod live;
 mod masking;
 mod members;
 mod menu;
+mod network_list;
 mod openid_connect;
 mod overview;
 mod page;

@@ -10,7 +10,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
-    network::{AllowedNetwork, NetworkSelector},
+    network::{AllowedNetwork, Network, NetworkId, NetworkSelector},
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
     verification::{InvalidMethod, Method, VerificationSettings, VerificationTtl},
@@ -30,7 +30,8 @@ use super::{
     error::{ConsoleError, to_sentence},
     forms::{FormFields, SessionForm, form_error},
     masking::redact_query,
-    page::{self, Layout, MenuSection, SelectOption},
+    network_list::{NetworkListQuery, PAGE_PARAMETER, SEARCH_PARAMETER},
+    page::{self, Layout, MenuSection, Pagination, SelectOption},
     session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
 use crate::http::{
@@ -137,6 +138,11 @@ struct AllowedNetworksPage {
     networks: Vec<NetworkRow>,
     /// Allowed networks that are not configured in this deployment.
     unknown_networks: Vec<NetworkRow>,
+    has_networks: bool,
+    search: String,
+    pagination: Pagination,
+    /// Ids of the networks that the form contains.
+    shown: String,
     was_saved: bool,
 }
 
@@ -395,8 +401,9 @@ pub async fn show_networks(
     access: ProjectAccess,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let was_saved = Query::parse(query.as_deref(), &["saved"])?.get("saved").is_some();
-    Ok(networks_page(&app, &access, was_saved))
+    let query = Query::parse(query.as_deref(), &["saved", SEARCH_PARAMETER, PAGE_PARAMETER])?;
+    let was_saved = query.get("saved").is_some();
+    Ok(networks_page(&app, &access, &NetworkListQuery::parse(&query)?, was_saved))
 }
 
 /// `POST …/projects/{project_id}/networks`
@@ -409,11 +416,35 @@ pub async fn replace_networks(
     let allowed = match fields.get("choice") {
         Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: NETWORK_PRODUCTS.to_vec() }],
         Some("none") => vec![],
-        _ => parse_allowed_networks(app.engine.networks(), &fields),
+        _ => {
+            let selected = parse_allowed_networks(app.engine.networks(), &fields);
+            let mut allowed = networks_not_shown(&access.project, &fields);
+            allowed.retain(|kept| selected.iter().all(|other| other.network != kept.network));
+            allowed.extend(selected);
+            allowed
+        }
     };
     let (workspace, project) = (access.workspace.id, access.project.id);
-    app.engine.management.replace_allowed_networks(&access.actor, workspace, project, allowed, &|_| true).await?;
-    Ok(page::see_other(&format!("{}/networks?saved", access.path())))
+    let is_unchanged = |current: &Project| current.allowed_networks == access.project.allowed_networks;
+    let replaced =
+        app.engine.management.replace_allowed_networks(&access.actor, workspace, project, allowed, &is_unchanged);
+    replaced.await.map_err(|error| match error {
+        ManagementError::PreconditionFailed => {
+            let text = "The allowed networks were changed meanwhile. Reload the page and select again.";
+            ConsoleError::new(StatusCode::CONFLICT, "Networks changed", text)
+        }
+        other => other.into(),
+    })?;
+    let query = [SEARCH_PARAMETER, PAGE_PARAMETER].map(|name| (name, fields.get(name)));
+    let query = [&query[..], &[("saved", Some(""))]].concat();
+    Ok(page::see_other(&page::link(&format!("{}/networks", access.path()), &query)))
+}
+
+/// The form contains one page of the networks, which it names. Others stay as they are.
+fn networks_not_shown(project: &Project, fields: &FormFields) -> Vec<AllowedNetwork> {
+    let Some(shown) = fields.get("shown") else { return vec![] };
+    let is_shown = |allowed: &&AllowedNetwork| shown.split(' ').any(|id| id == allowed.network.to_string());
+    project.allowed_networks.iter().filter(|allowed| !is_shown(allowed)).cloned().collect()
 }
 
 /// Checkboxes are named `23410.sim_swap`, or `*.sim_swap` for all networks. Ids of the same network are merged.
@@ -440,51 +471,72 @@ fn parse_allowed_networks(networks: &Networks, fields: &FormFields) -> Vec<Allow
     allowed
 }
 
-fn networks_page(app: &App, access: &ProjectAccess, was_saved: bool) -> Response {
+fn networks_page(app: &App, access: &ProjectAccess, query: &NetworkListQuery, was_saved: bool) -> Response {
     let project = &access.project;
     let networks = app.engine.networks();
     let directory = networks.directory();
-    let known = directory.networks().map(|network| {
-        let supported = networks.supported_products(network);
-        NetworkRow {
-            name: network.name.clone(),
-            country: network.country.to_string(),
-            aliases: network.aliases.join(", "),
-            cells: product_cells(&network.id.clone().into(), project, |product| supported.contains(&product)),
-            id: network.id.to_string(),
-        }
+    let single = project.allowed_networks.iter().filter_map(|allowed| match &allowed.network {
+        NetworkSelector::All => None,
+        NetworkSelector::One(id) => Some(id),
     });
-    let all = NetworkRow {
+    let unknown = single.filter(|id| directory.get(id).is_none() && query.matches_id(id)).map(ListedNetwork::Unknown);
+    let known = directory.networks().filter(|network| query.matches(network)).map(ListedNetwork::Known);
+    let found = query.select(known.chain(unknown));
+    let mut rows = vec![NetworkRow {
         name: "All networks".to_owned(),
         country: String::new(),
         aliases: "including networks added later".to_owned(),
         cells: product_cells(&NetworkSelector::All, project, |_| true),
         id: NetworkSelector::All.to_string(),
-    };
-    let single = project.allowed_networks.iter().filter_map(|allowed| match &allowed.network {
-        NetworkSelector::All => None,
-        NetworkSelector::One(id) => Some(id),
-    });
-    let unknown_networks = single.filter(|id| directory.get(id).is_none()).map(|id| NetworkRow {
-        name: id.to_string(),
-        country: String::new(),
-        aliases: directory.find_by_any_id(id).map(|network| network.name.clone()).unwrap_or_default(),
-        cells: product_cells(&id.clone().into(), project, |_| false),
-        id: id.to_string(),
-    });
-    let mut rows: Vec<_> = known.collect();
-    if !rows.is_empty() {
-        rows.insert(0, all);
+    }];
+    let mut unknown_networks = vec![];
+    for network in &found.items {
+        match network {
+            ListedNetwork::Known(network) => {
+                let supported = networks.supported_products(network);
+                rows.push(NetworkRow {
+                    name: network.name.clone(),
+                    country: network.country.to_string(),
+                    aliases: network.aliases.join(", "),
+                    cells: product_cells(&network.id.clone().into(), project, |product| supported.contains(&product)),
+                    id: network.id.to_string(),
+                });
+            }
+            ListedNetwork::Unknown(id) => unknown_networks.push(NetworkRow {
+                name: id.to_string(),
+                country: String::new(),
+                aliases: directory.find_by_any_id(id).map(|network| network.name.clone()).unwrap_or_default(),
+                cells: product_cells(&(*id).clone().into(), project, |_| false),
+                id: id.to_string(),
+            }),
+        }
     }
+    let has_networks = directory.networks().next().is_some();
+    if !has_networks {
+        rows.clear();
+    }
+    let shown: Vec<&str> = rows.iter().chain(&unknown_networks).map(|row| row.id.as_str()).collect();
+    let layout = access.layout("Allowed networks", MenuSection::AllowedNetworks);
+    let path = format!("{}/networks", layout.project_path());
     let page = AllowedNetworksPage {
-        layout: access.layout("Allowed networks", MenuSection::AllowedNetworks),
         is_sandbox: project.mode == Mode::Sandbox,
         products: NETWORK_PRODUCTS.map(Product::title),
+        shown: shown.join(" "),
         networks: rows,
-        unknown_networks: unknown_networks.collect(),
+        unknown_networks,
+        has_networks,
+        search: query.text.clone(),
+        pagination: Pagination::new(&found, &path, &query.link_parameters()),
         was_saved,
+        layout,
     };
     page::render_ok(&page)
+}
+
+enum ListedNetwork<'n> {
+    Known(&'n Network),
+    /// Allowed, but not configured.
+    Unknown(&'n NetworkId),
 }
 
 fn product_cells(

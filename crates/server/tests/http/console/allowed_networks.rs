@@ -97,6 +97,44 @@ async fn unknown_network_stays_until_removed() {
 }
 
 #[tokio::test]
+async fn page_of_networks_changes_only_its_own() {
+    let world = World::sqlite().await;
+    let ids: Vec<String> = (0..6_000).map(|number| (200_000 + number).to_string()).collect();
+    configure(&world, ids.iter().map(String::as_str));
+    let project = world.project("Shop", json!({})).await;
+    let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let shown = browser.get(&page).await.assert(200);
+    assert_well_formed(&page, &shown);
+    assert!(shown.text().len() < 100_000, "{} bytes", shown.text().len());
+    let shown_ids = |text: &str| {
+        let rest = text.split("name=\"shown\" value=\"").nth(1).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let first = shown_ids(&shown.text());
+    let last_path = format!("{page}?q=20599&page=1");
+    let last = shown_ids(&browser.get(&last_path).await.assert(200).text());
+    assert!(
+        first.starts_with("* 200000 ")
+            && last == "* 205990 205991 205992 205993 205994 205995 205996 205997 205998 205999"
+    );
+
+    let fields = [("shown", &*first), ("page", "1"), ("200000.sim_swap", "on"), ("200003.discovery", "on")];
+    browser.submit(&page, &page, &fields).await.assert(303);
+    let fields = [("shown", &*last), ("q", "20599"), ("page", "1"), ("205999.reverse_sms", "on")];
+    let saved = browser.submit(&last_path, &page, &fields).await;
+    assert_eq!(location(&saved), format!("{page}?q=20599&page=1&saved="));
+    assert!(browser.get(location(&saved)).await.assert(200).text().contains("Saved."));
+    let fields = [("shown", &*first), ("page", "1"), ("200003.discovery", "on")];
+    browser.submit(&page, &page, &fields).await.assert(303);
+    let expected = json!([
+        {"network_id": "205999", "products": ["reverse_sms"]},
+        {"network_id": "200003", "products": ["discovery"]},
+    ]);
+    assert_eq!(allowed(&world, &project.path).await, expected);
+}
+
+#[tokio::test]
 async fn viewers_see_a_hint_without_configured_networks() {
     let world = World::sqlite().await;
     let project = world.project("Shop", json!({})).await;

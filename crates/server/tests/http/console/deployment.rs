@@ -11,6 +11,7 @@ use super::{
 use ringtrue_test_support::poll_until;
 
 use crate::{
+    allowed_networks::configure,
     client::Request,
     networks::world_with,
     on_both_stores,
@@ -99,6 +100,34 @@ async fn networks_page_shows_connectors_receivers_and_networks() {
         assert!(!text.contains(secret));
     }
     assert_well_formed(page, &admin.get(page).await);
+}
+
+#[tokio::test]
+async fn networks_are_searched_and_paginated() {
+    let world = World::sqlite().await;
+    let ids: Vec<String> = (0..6_000).map(|number| (200_000 + number).to_string()).collect();
+    configure(&world, ids.iter().map(String::as_str));
+    let mut admin = Browser::admin(&world).await;
+    let page = "/console/deployment/networks";
+    let first = admin.get(page).await.assert(200);
+    assert_well_formed(page, &first);
+    let text = first.text();
+    assert!(text.len() < 100_000, "{} bytes", text.len());
+    assert!(text.contains("6000 total") && text.contains("Page 1 of 240"), "{text}");
+    assert!(text.contains("200000") && !text.contains("200025"), "{text}");
+    let second = admin.get(&format!("{page}?page=2")).await.assert(200).text();
+    assert!(second.contains("200025") && !second.contains(">200000<"), "{second}");
+    for (query, total, shown) in
+        [("20599", "10 total", "205999"), ("network+205123", "1 total", "205123"), ("gb", "6000 total", "200000")]
+    {
+        let found = admin.get(&format!("{page}?q={query}")).await.assert(200);
+        assert_well_formed(page, &found);
+        assert!(found.text().contains(total) && found.text().contains(shown), "{query}: {}", found.text());
+    }
+    let none = admin.get(&format!("{page}?q=%3Cb%3E")).await.assert(200);
+    assert_well_formed(page, &none);
+    assert!(none.text().contains("No matching networks") && !none.text().contains("<b>"), "{}", none.text());
+    admin.get(&format!("{page}?page=0")).await.assert(400);
 }
 
 #[tokio::test]
