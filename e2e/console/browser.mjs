@@ -104,12 +104,18 @@ class Visitor {
     await this.#waitUntilSignedIn();
   }
 
-  /** Accepts an invitation and sets a password. */
+  /** Sets a password by a link. The account of an invitation then signs in and accepts it. */
   async acceptInvitation(link) {
     await this.page.goto(link);
     await this.page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await this.page.getByLabel('Confirm password').fill(PASSWORD);
-    await this.page.getByRole('button', { name: /^(Set password and sign in|Create account and accept)$/ }).click();
+    await this.page.getByRole('button', { name: /^(Set password and sign in|Create account)$/ }).click();
+    if (new URL(link).pathname === '/console/invitation') {
+      await this.page.getByText('Sign in to accept the invitation').waitFor();
+      await this.page.getByLabel('Password').fill(PASSWORD);
+      await this.page.getByRole('button', { name: 'Sign in' }).click();
+      await this.page.getByRole('button', { name: 'Accept invitation' }).click();
+    }
     await this.#waitUntilSignedIn();
   }
 

@@ -48,12 +48,16 @@ pub enum Action {
     KeysResealed,
     #[strum(serialize = "number.erased")]
     NumberErased,
+    #[strum(serialize = "number.searched")]
+    NumberSearched,
     #[strum(serialize = "account.created")]
     AccountCreated,
     #[strum(serialize = "account.made_admin")]
     AccountMadeAdmin,
     #[strum(serialize = "account.signed_in")]
     AccountSignedIn,
+    #[strum(serialize = "account.sign_in_failed")]
+    AccountSignInFailed,
     #[strum(serialize = "account.signed_out")]
     AccountSignedOut,
     #[strum(serialize = "account.password_set")]
@@ -103,13 +107,17 @@ impl Action {
     pub fn target_type(self) -> &'static str {
         match self {
             Action::WorkspaceCreated | Action::WorkspaceUpdated => "workspace",
-            Action::ProjectCreated | Action::ProjectUpdated | Action::AllowedNetworksReplaced => "project",
+            Action::ProjectCreated
+            | Action::ProjectUpdated
+            | Action::AllowedNetworksReplaced
+            | Action::NumberSearched => "project",
             Action::CredentialCreated | Action::CredentialDeleted => "credential",
             Action::KeyCreated | Action::KeyRotated | Action::KeysResealed => "key",
             Action::NumberErased => "number",
             Action::AccountCreated
             | Action::AccountMadeAdmin
             | Action::AccountSignedIn
+            | Action::AccountSignInFailed
             | Action::AccountSignedOut
             | Action::AccountPasswordSet
             | Action::AccountAdminRemoved
@@ -132,7 +140,7 @@ impl Action {
     }
 }
 
-/// An entry of the audit log, written in the transaction of its change.
+/// An entry of the audit log, written in the transaction of its change, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
     pub id: Uuid,
@@ -143,7 +151,7 @@ pub struct AuditEvent {
     pub action: Action,
     pub target: String,
     /// Names of the changed fields, never their values, which may contain secrets. For an erased number: the count and
-    /// latest deadline of its open checks.
+    /// latest deadline of its open checks. For a searched number: its tail. For a failed sign-in: what was rejected.
     pub changes: Vec<String>,
     pub request_id: Option<String>,
 }

@@ -31,6 +31,7 @@ use crate::{
     context::{Context, missing_seal_key},
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     idempotency::Idempotency,
+    management::NumberSearch,
     operator_access::Operators,
     pending_codes::PendingCodeCache,
     ports::{
@@ -290,14 +291,9 @@ impl Checks {
     }
 
     /// The newest checks of a number, of all products.
-    pub async fn find_checks_by_number(
-        &self,
-        project: &Project,
-        number: &Msisdn,
-        limit: u32,
-    ) -> Result<Vec<AnyCheck>, StoreError> {
-        let hash = self.context.hash_number(number)?;
-        let find = || self.store.find_checks_by_number(project.id, hash, project.live_since, limit);
+    pub async fn find_checks_by_number(&self, search: &NumberSearch, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
+        let NumberSearch { project, created_after, number } = *search;
+        let find = || self.store.find_checks_by_number(project, number, created_after, limit);
         let (found, now) = (find().await?, self.context.now());
         let overdue: Vec<_> = found.iter().filter(|check| check.is_overdue(now)).cloned().collect();
         if overdue.is_empty() {

@@ -43,6 +43,8 @@ pub enum RateLimitClass {
     DeviceReplay,
     /// Console requests without a session or link known to be valid, by address.
     Console,
+    /// Console pages of a workspace.
+    ConsolePage,
 }
 
 /// The deployment's limits, in requests per second, except `device_visits` and `failed_logins`. A workspace can override some of them.
@@ -62,6 +64,10 @@ pub struct DefaultRateLimits {
     pub device_visits: u32,
     /// Per address.
     pub console: u32,
+    /// Console requests of a session, per node.
+    pub console_per_session: u32,
+    /// Console pages of a workspace, of all its members.
+    pub console_per_workspace: u32,
     /// Failed client authentications per minute, per client and address.
     pub failed_logins: u32,
 }
@@ -78,6 +84,8 @@ impl Default for DefaultRateLimits {
             device: 20,
             device_visits: 20,
             console: 20,
+            console_per_session: 20,
+            console_per_workspace: 50,
             failed_logins: 10,
         }
     }
@@ -94,6 +102,7 @@ impl DefaultRateLimits {
             RateLimitClass::Token => overrides.token.unwrap_or(self.token),
             RateLimitClass::Device | RateLimitClass::DeviceReplay => self.device,
             RateLimitClass::Console => self.console,
+            RateLimitClass::ConsolePage => self.console_per_workspace,
         }
     }
 
@@ -117,6 +126,8 @@ pub struct RateLimitState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum LimitSubject {
     Owner(LimitOwner),
+    /// Console requests of a session.
+    Session(Fingerprint),
     /// Unauthenticated requests.
     Address(RateLimitClass, IpAddr),
     FailedLogin(Fingerprint, IpAddr),
@@ -356,6 +367,13 @@ impl RateLimiter {
         (!is_valid).then(|| self.limit_by_ip(RateLimitClass::Console, address, now))
     }
 
+    /// Counts a console request of a valid session. The limit is not divided among nodes.
+    pub fn limit_session(&self, token: &str, now: Timestamp) -> RateLimitState {
+        let limit = self.limits.console_per_session;
+        let counter = get_or_insert(&self.authenticated, LimitSubject::Session(self.fingerprint(token)));
+        rate_limit_state(counter.try_increment(window_number(now, 1), limit), limit, limit)
+    }
+
     /// Caches the result of a session lookup.
     pub fn record_session_lookup(&self, token: &str, is_valid: bool) {
         let token = self.fingerprint(token);
@@ -553,6 +571,14 @@ mod tests {
         assert!(is_looked_up("good"));
         limiter.record_session_lookup("good", false);
         assert!(!is_looked_up("good"), "the session has ended");
+    }
+
+    #[test]
+    fn console_requests_are_limited_per_session() {
+        let limiter = RateLimiter::new(DefaultRateLimits { console_per_session: 2, ..DefaultRateLimits::default() });
+        let is_admitted = |token: &str, millis| limiter.limit_session(token, at(millis)).admitted;
+        assert_eq!([(); 3].map(|()| is_admitted("one", 0)), [true, true, false]);
+        assert!(is_admitted("other", 0) && is_admitted("one", 1_000));
     }
 
     #[test]

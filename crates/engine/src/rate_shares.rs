@@ -20,12 +20,13 @@ const MAX_PUBLISHED: usize = 1_000;
 const RESERVE_DIVISOR: u32 = 10;
 
 /// The classes that are counted by workspace, with their names in published demand.
-const CLASS_NAMES: [(RateLimitClass, &str); 5] = [
+const CLASS_NAMES: [(RateLimitClass, &str); 6] = [
     (RateLimitClass::Create, "create"),
     (RateLimitClass::Read, "read"),
     (RateLimitClass::Eligibility, "eligibility"),
     (RateLimitClass::Management, "management"),
     (RateLimitClass::Token, "token"),
+    (RateLimitClass::ConsolePage, "console_page"),
 ];
 
 /// Name of the token limit of a client in published demand.

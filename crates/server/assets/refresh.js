@@ -39,7 +39,10 @@
       return;
     }
     try {
-      const response = await fetch(window.location.href, { headers: { accept: 'text/html' } });
+      const response = await fetch(window.location.href, {
+        // Does not keep the session alive.
+        headers: { accept: 'text/html', 'x-background-request': '1' },
+      });
       if (response.redirected) {
         stop('Your session has ended. Reload the page to sign in.');
         return;

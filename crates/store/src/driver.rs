@@ -16,6 +16,7 @@ use ringtrue_engine::{
 use tokio::sync::Notify;
 
 use crate::{
+    list_turns::ListTurn,
     migration::Migration,
     operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
     row::{Row, Value},
@@ -160,8 +161,13 @@ pub(crate) trait Database:
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on connections for lists. Statements end at the search timeout.
-    fn read_list<T: Send + 'static>(&self, work: impl Work<T>) -> impl Future<Output = Result<T, StoreError>> + Send;
+    /// As [`read`](Database::read), on connections for lists. Statements end at the search timeout. Holds the turn until
+    /// they have ended, even if the future is dropped earlier.
+    fn read_list<T: Send + 'static>(
+        &self,
+        turn: ListTurn,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
     /// As [`read_list`](Database::read_list), on connections for searches. Holds the permit until the statements have
     /// ended, even if the future is dropped earlier.

@@ -16,6 +16,7 @@ mod batch_delay;
 mod check_row_mapping;
 mod driver;
 mod filter;
+mod list_turns;
 mod migration;
 mod operation;
 mod postgres;

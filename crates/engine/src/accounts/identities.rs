@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 
-use super::{AccountError, Accounts, Administrator, ClientInfo, SessionToken, sessions::SignInMethod};
+use super::{AccountError, Accounts, Administrator, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
 use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
 
 /// Attempts of a change that is repeated if the account changes meanwhile.
@@ -106,18 +106,22 @@ impl Accounts {
         let linked = LinkedIdentity { hash, issuer: identity.issuer.clone() };
         let email = identity.email.as_ref().filter(|_| identity.is_email_verified);
         let claimed = self.known_workspaces_only(policy.claimed_access(&identity.roles));
+        let reject = |found: Option<&AccountAccess>, error| {
+            self.record_failed_sign_in(found.map(|found| found.account.id), RejectedFactor::OpenIdConnect);
+            Err(error)
+        };
         for _ in 0..MAX_ATTEMPTS {
             let before = self.store.find_access_by_identity(hash, email).await?;
-            let current = match &before {
-                Some(found) if found.identity.as_ref().is_some_and(|other| other.hash != hash) => {
-                    return Err(IdentityError::OtherIdentity);
+            let current = match (&before, email) {
+                (Some(found), _) if found.identity.as_ref().is_some_and(|other| other.hash != hash) => {
+                    return reject(Some(found), IdentityError::OtherIdentity);
                 }
-                Some(found) if found.is_disabled => return Err(IdentityError::Disabled),
-                Some(found) => found.clone(),
-                None => {
-                    let email = email.ok_or(IdentityError::UnverifiedEmail)?;
+                (Some(found), _) if found.is_disabled => return reject(Some(found), IdentityError::Disabled),
+                (Some(found), _) => found.clone(),
+                (None, None) => return reject(None, IdentityError::UnverifiedEmail),
+                (None, Some(email)) => {
                     if !policy.create_accounts && !self.is_invited(invitation_token, email).await? {
-                        return Err(IdentityError::NoAccount);
+                        return reject(None, IdentityError::NoAccount);
                     }
                     self.new_account_access(email)
                 }

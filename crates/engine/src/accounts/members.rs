@@ -2,21 +2,18 @@
 //!
 //! Email addresses are not verified: anybody who has a link for an address can create its account. An invitation
 //! therefore grants nothing by itself. It becomes a membership when the account with its address accepts it by its
-//! link; if there is no such account, the link creates one. The result of an invitation does not reveal whether the
+//! link; if there is no such account, the link creates one. Neither an invitation nor its link reveals whether the
 //! account exists.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
     account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
-    audit::{Action, Actor},
+    audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
     tenancy::{Workspace, WorkspaceId},
 };
 
-use super::{
-    AccessLink, Accounts, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, SignInMethod, add_clamped,
-    links::LinkKind, passwords,
-};
+use super::{AccessLink, Accounts, ConsoleUser, InvalidPassword, Password, add_clamped, links::LinkKind, passwords};
 use crate::{
     management::ManagementActor,
     ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
@@ -50,8 +47,6 @@ pub enum InvitationError {
     NotValid,
     #[error("this invitation is for a different address than your account's")]
     OtherAddress,
-    #[error("an account with this address already exists; sign in to accept the invitation")]
-    AccountExists,
     #[error(transparent)]
     Password(#[from] InvalidPassword),
     #[error("too many sign-ins at the moment; try again shortly")]
@@ -173,30 +168,26 @@ impl Accounts {
         Ok(workspace)
     }
 
-    /// Creates the invited account with a password, accepts the invitation and begins a session.
-    pub async fn accept_invitation_with_new_account(
+    /// Creates the invited account with a password, unless the address has an account. Does not reveal which: whoever
+    /// has the link, such as the inviter, gets the same result in the same time. The invitation stays pending until its
+    /// account accepts it.
+    pub async fn create_invited_account(
         &self,
         token: &str,
         password: &str,
-        client: &ClientInfo,
         request_id: Option<String>,
-    ) -> Result<(SessionToken, Workspace), InvitationError> {
-        let PendingInvitation { invitation, workspace } = self.find_invitation(token).await?;
+    ) -> Result<(), InvitationError> {
+        let PendingInvitation { invitation, .. } = self.find_invitation(token).await?;
         let hash = self.password_hasher.hash(Password::parse_new(password)?, &*self.context.entropy).await?;
         let now = self.context.now();
         let id = AccountId(self.context.new_uuid(now));
         let account = Account { id, email: invitation.email, is_admin: false, created_at: now };
-        let (session_token, session) = self.new_session(id, SignInMethod::Password, client)?;
-        let actor = Actor::Account(id);
-        let manager = ManagementActor { workspace: workspace.id, actor: actor.clone(), request_id };
-        let audit = [
-            self.context.new_account_audit_event(actor.clone(), Action::AccountCreated, id),
-            self.context.new_account_audit_event(actor.clone(), Action::AccountPasswordSet, id),
-            manager.new_audit_event(&self.context, Action::MembershipGranted, id.to_string(), vec![]),
-            self.context.new_account_audit_event(actor, Action::AccountSignedIn, id),
-        ];
-        acceptance_result(self.store.accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?)?;
-        Ok((session_token, workspace))
+        let audit = [Action::AccountCreated, Action::AccountPasswordSet].map(|action| AuditEvent {
+            request_id: request_id.clone(),
+            ..self.context.new_account_audit_event(Actor::Account(id), action, id)
+        });
+        let is_valid = self.store.create_invited_account(invitation.id, &account, &hash, &audit).await?;
+        if is_valid { Ok(()) } else { Err(InvitationError::NotValid) }
     }
 
     pub async fn set_role(&self, manager: &ManagementActor, account: AccountId, role: Role) -> Result<(), MemberError> {
@@ -254,7 +245,6 @@ fn acceptance_result(acceptance: AcceptOutcome) -> Result<(), InvitationError> {
     match acceptance {
         AcceptOutcome::Accepted => Ok(()),
         AcceptOutcome::NotValid => Err(InvitationError::NotValid),
-        AcceptOutcome::AccountExists => Err(InvitationError::AccountExists),
     }
 }
 

@@ -6,6 +6,7 @@
 //! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
 
 mod administration;
+mod failed_sign_ins;
 mod identities;
 mod links;
 mod members;
@@ -23,8 +24,10 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     tenancy::WorkspaceId,
 };
+use tokio_util::task::TaskTracker;
 
 pub use administration::AccountError;
+pub use failed_sign_ins::RejectedFactor;
 pub use identities::{ExternalIdentity, IdentityError, IdentityPolicy, WorkspaceClaim};
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
@@ -34,7 +37,7 @@ pub use second_factor::{
     PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup, SignInStep,
 };
 use sessions::SignInMethod;
-pub use sessions::{ClientInfo, FLASH_MAX_AGE, SESSION_MAX_AGE, SessionListItem, SessionToken};
+pub use sessions::{ClientInfo, FLASH_MAX_AGE, RequestCause, SESSION_MAX_AGE, SessionListItem, SessionToken};
 
 use crate::{
     context::Context,
@@ -195,15 +198,21 @@ pub struct Accounts {
     password_hasher: PasswordHasher,
     /// Active delays of throttled logins. A throttled attempt then needs no query.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
+    /// Audit events that no request waits for.
+    tasks: TaskTracker,
 }
 
 impl Accounts {
     pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn IdentityStore>) -> Self {
+        let tasks = TaskTracker::new();
+        // Lets `wait` return when no task is left; spawning still works.
+        tasks.close();
         Accounts {
             context: Arc::clone(context),
             store,
             password_hasher: PasswordHasher::default(),
             login_delays: Cache::new(MAX_CACHED_DELAYS),
+            tasks,
         }
     }
 
@@ -216,8 +225,12 @@ impl Accounts {
         };
         let hash = record.as_ref().and_then(|record| record.password.clone());
         let is_correct = self.password_hasher.verify(password, hash.clone()).await?;
+        let known_account = record.as_ref().map(|record| record.account.id);
         let record = record.filter(|record| is_correct && !record.is_disabled);
-        let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::WrongCredentials) };
+        let (Some(record), Some(hash)) = (record, hash) else {
+            self.record_failed_sign_in(known_account, RejectedFactor::Password);
+            return Err(SignInError::WrongCredentials);
+        };
         let account = record.account.id;
         if record.second_factor.is_some() {
             return Ok(SignInStep::SecondFactor(self.new_pending_sign_in(account, &hash)?));

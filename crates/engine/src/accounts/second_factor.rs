@@ -16,8 +16,8 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, Password, SessionToken, SignInError, passwords,
-    sessions::SignInMethod, totp,
+    AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, Password, RejectedFactor, SessionToken,
+    SignInError, passwords, sessions::SignInMethod, totp,
 };
 use crate::{
     ports::{
@@ -220,7 +220,10 @@ impl Accounts {
         let (record, password, factor) = found.ok_or(SecondFactorError::Expired)?;
         let account = record.account.id;
         let attempt = self.count_second_factor_attempt(account, client.address).await?;
-        let used = self.verify_code(account, factor, code)?.ok_or(SecondFactorError::WrongCode)?;
+        let Some(used) = self.verify_code(account, factor, code)? else {
+            self.record_failed_sign_in(Some(account), RejectedFactor::SecondFactor);
+            return Err(SecondFactorError::WrongCode);
+        };
         let new_event = |action| self.context.new_account_audit_event(Actor::Account(account), action, account);
         let mut audit = vec![new_event(Action::AccountSignedIn)];
         if matches!(used.proof, SecondFactorProof::RecoveryCode { .. }) {

@@ -65,6 +65,15 @@ pub struct SessionListItem {
     pub is_current: bool,
 }
 
+/// Why a browser sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestCause {
+    /// A link, a form or the address bar.
+    User,
+    /// A page that updates itself. It must not keep a session alive that nobody uses.
+    Background,
+}
+
 /// How a session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignInMethod {
@@ -137,12 +146,16 @@ impl Accounts {
         self.store.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
     }
 
-    /// Returns the user of a valid session, and extends the session.
-    pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
+    /// Returns the user of a valid session. A request that the user caused extends the session.
+    pub async fn authenticate_session(
+        &self,
+        token: &SessionToken,
+        cause: RequestCause,
+    ) -> Result<Option<ConsoleUser>, StoreError> {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
         let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
-        if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
+        if cause == RequestCause::User && found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
             let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
             self.store.extend_session(hash, now, expires_at).await?;
         }

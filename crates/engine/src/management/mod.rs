@@ -4,11 +4,13 @@
 //! the resource's, and distinguishes resources of other owners (403) from missing ones (404).
 
 mod credentials;
+mod number_search;
 mod project_patch;
 mod projects;
 mod reports;
 
 pub use credentials::{IssuedCredential, NewCredential};
+pub use number_search::{NumberSearch, NumberSearchError};
 pub use project_patch::{
     BrandPatch, ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch, VerificationPatch,
 };

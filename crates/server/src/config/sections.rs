@@ -203,6 +203,8 @@ fn read_rate_limits(section: &Section<'_>) -> Result<DefaultRateLimits, ConfigEr
         device_visits: limit("device_visits")?,
         token_per_workspace: limit("token_per_workspace")?,
         console: limit("console")?,
+        console_per_session: limit("console_per_session")?,
+        console_per_workspace: limit("console_per_workspace")?,
         failed_logins: limit("failed_logins")?,
     })
 }

@@ -67,8 +67,8 @@ impl ConsoleError {
         ConsoleError::new(StatusCode::FORBIDDEN, "Form expired", text)
     }
 
-    pub fn rate_limited() -> Self {
-        let text = "The workspace has exceeded its rate limit. Wait a second and submit the form again.";
+    pub fn rate_limited(owner: &str) -> Self {
+        let text = format!("{owner} has exceeded its rate limit. Wait a second and try again.");
         ConsoleError::new(StatusCode::TOO_MANY_REQUESTS, "Rate limit exceeded", text)
     }
 }
@@ -163,7 +163,6 @@ impl From<InvitationError> for ConsoleError {
                 return ConsoleError::new(StatusCode::GONE, "Invalid invitation", text);
             }
             InvitationError::OtherAddress => (StatusCode::FORBIDDEN, "Wrong account"),
-            InvitationError::AccountExists => (StatusCode::CONFLICT, "Sign in first"),
             InvitationError::Password(_) => (StatusCode::BAD_REQUEST, "Invalid password"),
             InvitationError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Server busy"),
             InvitationError::Store(cause) => return cause.into(),

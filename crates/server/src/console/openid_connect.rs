@@ -14,7 +14,7 @@ use axum::{
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::StatusCode;
 use jiff::SignedDuration;
-use ringtrue_engine::accounts::{ClientInfo, IdentityError, SessionToken};
+use ringtrue_engine::accounts::{ClientInfo, IdentityError, RejectedFactor, SessionToken};
 use ringtrue_operators::openid_connect::RelyingPartyError;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use super::{
     error::ConsoleError,
     page,
     session::{BrowserClient, Cookie, limit_link_lookup},
-    sign_in::{local_path, query_value, with_cookie},
+    sign_in::{invitation_token, local_path, query_value, with_cookie},
 };
 use crate::{
     http::{app::App, request_context::RequestContext, routes::Routes},
@@ -112,7 +112,17 @@ async fn finish(
         // The cookie stays: the sign-in that it belongs to may go on in another tab.
         return Err(flow_error(FlowError::UnknownFlow));
     };
-    let response = match sign_in(&app, provider, &flow, &query, &client).await {
+    let signed_in = sign_in(&app, provider, &flow, &query, &client).await;
+    if let Err(
+        FlowError::NoSubject
+        | FlowError::Provider(
+            RelyingPartyError::Denied | RelyingPartyError::IdToken(_) | RelyingPartyError::OtherSubject,
+        ),
+    ) = signed_in
+    {
+        app.engine.accounts.record_failed_sign_in(None, RejectedFactor::OpenIdConnect);
+    }
+    let response = match signed_in {
         Ok(token) => {
             let response = page::see_other(&flow.next);
             let response = with_cookie(response, Some(Cookie::Session.set(&app, token.reveal())));
@@ -133,8 +143,7 @@ async fn sign_in(
 ) -> Result<SessionToken, FlowError> {
     let secrets = BASE64_URL_SAFE_NO_PAD.decode(&flow.secrets).map_err(|_| FlowError::UnknownFlow)?;
     let identity = provider.receive_identity(query, &secrets).await?.ok_or(FlowError::NoSubject)?;
-    let invitation_token =
-        flow.next.strip_prefix("/console/invitation?").and_then(|query| query_value(Some(query), "token"));
+    let invitation_token = invitation_token(&flow.next);
     let accounts = &app.engine.accounts;
     let signed_in = accounts.sign_in_with_identity(&identity, provider.policy(), invitation_token.as_deref(), client);
     Ok(signed_in.await?)

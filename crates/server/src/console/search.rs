@@ -2,22 +2,27 @@
 //!
 //! A phone number must not appear in a URL, which browsers and proxies keep. The form is therefore sent by `POST`. Other
 //! text is redirected to a page that can be reloaded and shared; a number is searched by its keyed hash, in the response
-//! to the form.
+//! to the form. Searches by number are for developers, limited by account, and recorded in the audit log: viewers see
+//! only the ends of numbers, and must not find whole ones by guessing.
 
 use askama::Template;
 use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use http::StatusCode;
+use http::{StatusCode, header};
 use ringtrue_domain::{
     account::Permission,
     lifecycle::{AnyCheck, CheckId},
     page::PageRequest,
     phone::Msisdn,
     search,
+    tenancy::Project,
 };
-use ringtrue_engine::ports::RequestLogFilter;
+use ringtrue_engine::{
+    management::{ManagementActor, NumberSearchError},
+    ports::RequestLogFilter,
+};
 
 use super::{
     checks::{CheckRow, PRODUCTS, search_fields},
@@ -43,6 +48,8 @@ const MAX_CHECKS_OF_NUMBER: u32 = 50;
 const MIN_BARE_DIGITS: usize = 10;
 /// Maximum length of a number.
 const MAX_DIGITS: usize = 15;
+
+const NOT_PERMITTED: &str = "Only developers and owners can search by phone number.";
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -107,22 +114,55 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     let Some(digits) = number_digits(text) else {
         return Ok(page::see_other(&page::link(&format!("{}/search", access.path()), &[("q", Some(text))])));
     };
+    let number = Msisdn::parse(&format!("+{digits}"), access.project.mode).ok();
+    let (user, request_id) = (&access.session.user, Some(access.session.request_id.clone()));
+    let developer = user.authorize(access.workspace.id, Permission::Develop, request_id).ok();
+    let is_signed = text.starts_with('+');
     let mut found = Found::default();
-    if let Ok(number) = Msisdn::parse(&format!("+{digits}"), access.project.mode) {
-        let checks = app.engine.checks.find_checks_by_number(&access.project, &number, MAX_CHECKS_OF_NUMBER);
-        found.checks = checks.await?;
-    } else if text.starts_with('+') {
-        let error = "This is not a valid phone number. Enter it with its country code, such as +44 7700 900123.";
-        return Ok(render(StatusCode::BAD_REQUEST, &access, None, found, Some(error)));
+    match (&number, &developer) {
+        (_, None) if is_signed => {
+            return Ok(render(StatusCode::FORBIDDEN, &access, None, found, Some(NOT_PERMITTED)));
+        }
+        (None, Some(_)) if is_signed => {
+            let error = "This is not a valid phone number. Enter it with its country code, such as +44 7700 900123.";
+            return Ok(render(StatusCode::BAD_REQUEST, &access, None, found, Some(error)));
+        }
+        (Some(number), Some(developer)) => match search_number(&app, developer, &access.project, number).await? {
+            Some(checks) => found.checks = checks,
+            None => return Ok(too_many_searches(&access)),
+        },
+        (None, _) | (_, None) => {}
     }
-    if !text.starts_with('+') {
+    let error = (number.is_some() && developer.is_none()).then_some(NOT_PERMITTED);
+    if !is_signed {
         // References may consist of digits, too.
         let by_text = search_text(&app, &access, text).await?;
         found.checks.extend(by_text.checks);
         found.requests = by_text.requests;
     }
     let tail: String = digits.chars().skip(digits.len() - 2).collect();
-    Ok(render(StatusCode::OK, &access, Some(Subject::Number(tail)), found, None))
+    Ok(render(StatusCode::OK, &access, Some(Subject::Number(tail)), found, error))
+}
+
+/// `None`: too many searches of the account.
+async fn search_number(
+    app: &App,
+    developer: &ManagementActor,
+    project: &Project,
+    number: &Msisdn,
+) -> Result<Option<Vec<AnyCheck>>, ConsoleError> {
+    match app.engine.management.begin_number_search(developer, project, number).await {
+        Ok(search) => Ok(Some(app.engine.checks.find_checks_by_number(&search, MAX_CHECKS_OF_NUMBER).await?)),
+        Err(NumberSearchError::TooMany) => Ok(None),
+        Err(NumberSearchError::Store(error)) => Err(error.into()),
+    }
+}
+
+fn too_many_searches(access: &ProjectAccess) -> Response {
+    let error = "You have searched for too many numbers. Wait a minute and try again.";
+    let mut response = render(StatusCode::TOO_MANY_REQUESTS, access, None, Found::default(), Some(error));
+    response.headers_mut().insert(header::RETRY_AFTER, NumberSearchError::RETRY_AFTER_SECONDS.into());
+    response
 }
 
 /// The digits of a text that may be a phone number.

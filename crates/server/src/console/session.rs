@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::{Project, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    accounts::{AccessDenied, Administrator, ClientInfo, ConsoleUser, SESSION_MAX_AGE, SessionToken},
+    accounts::{AccessDenied, Administrator, ClientInfo, ConsoleUser, RequestCause, SESSION_MAX_AGE, SessionToken},
     management::{ManagementActor, ManagementError},
     rate_limit::{RateLimitClass, RateLimitState},
 };
@@ -28,6 +28,8 @@ use crate::http::{
 };
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
+/// Set by the scripts of pages that update themselves.
+const BACKGROUND_HEADER: &str = "x-background-request";
 /// More projects are in the workspace's list.
 const MAX_SWITCHER_PROJECTS: usize = 15;
 
@@ -39,7 +41,7 @@ pub struct ConsoleSession {
     /// For forms of the page.
     pub csrf_token: String,
     pub request_id: String,
-    /// Rate limit that a form counts against. `None` for pages.
+    /// Rate limit that a form counts against. `None`: the limit of pages.
     pub rate_limit_class: Option<RateLimitClass>,
 }
 
@@ -210,10 +212,12 @@ impl ConsoleSession {
         let token = Cookie::Session.read(app, headers).and_then(SessionToken::parse);
         let Some(token) = token else { return Ok(None) };
         let limiter = app.engine.rate_limiter();
-        if let Some(state) = limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
-            require_admitted(state)?;
+        match limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
+            Some(state) => require_admitted(state)?,
+            None if limiter.limit_session(token.reveal(), context.received_at).admitted => {}
+            None => return Err(ConsoleError::rate_limited("Your session")),
         }
-        let user = app.engine.accounts.authenticate_session(&token).await?;
+        let user = app.engine.accounts.authenticate_session(&token, request_cause(headers)).await?;
         limiter.record_session_lookup(token.reveal(), user.is_some());
         let Some(user) = user else { return Ok(None) };
         let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
@@ -243,9 +247,8 @@ impl ConsoleSession {
     ) -> Result<WorkspaceAccess, ConsoleError> {
         let id = ids.workspace()?;
         let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
-        if permission != Permission::View {
-            self.limit_workspace(app, id)?;
-        }
+        let class = self.rate_limit_class.filter(|_| permission != Permission::View);
+        self.limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
         let workspace = app.engine.management.workspace(&actor, id).await?;
         let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
         Ok(WorkspaceAccess { session: self, actor, workspace, projects })
@@ -269,12 +272,11 @@ impl ConsoleSession {
         Ok(ProjectAccess { session, actor, workspace, project, projects })
     }
 
-    /// Counts a form against the workspace's rate limit, as the same API request.
-    fn limit_workspace(&self, app: &App, workspace: WorkspaceId) -> Result<(), ConsoleError> {
-        let Some(class) = self.rate_limit_class else { return Ok(()) };
+    /// Counts a page against the workspace's limit of pages, and a form as the same API request.
+    fn limit_workspace(&self, app: &App, workspace: WorkspaceId, class: RateLimitClass) -> Result<(), ConsoleError> {
         let overrides = app.engine.control_plane().rate_limit_overrides(workspace);
         let state = app.engine.rate_limiter().limit_workspace(class, workspace, &overrides, app.engine.clock().now());
-        if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited()) }
+        if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
     }
 }
 
@@ -344,6 +346,16 @@ fn path_to_open_again(parts: &Parts) -> Option<&str> {
 
 fn redirect_to_sign_in(next: Option<&str>) -> ConsoleError {
     ConsoleError::Redirect(page::link("/console/sign-in", &[("next", next)]))
+}
+
+/// Browsers name the destination of requests over TLS and to this machine: only navigations have `document`. The scripts
+/// of pages mark their requests too, for other deployments, and server-sent events are recognised by what they accept.
+fn request_cause(headers: &HeaderMap) -> RequestCause {
+    let is_navigation = headers.get("sec-fetch-dest").is_none_or(|destination| destination == "document");
+    let is_prefetch = headers.contains_key("sec-purpose");
+    let is_background =
+        !is_navigation || is_prefetch || expects_data(headers) || headers.contains_key(BACKGROUND_HEADER);
+    if is_background { RequestCause::Background } else { RequestCause::User }
 }
 
 /// Whether a script sent the request, which cannot use the page that a redirect leads to.

@@ -1,7 +1,7 @@
 //! Sign-in and sign-out, single-use links to set a password or to sign in, and invitations.
 //!
-//! Without a session, the page of an invitation does not reveal whether the address has an account, as the inviter can
-//! open the link too.
+//! Without a session, an invitation does not reveal whether its address has an account, as the inviter has the link too:
+//! the page and the response to its form are the same, and both lead to the sign-in page.
 
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ struct SignInPage {
     provider: Option<(String, String)>,
     /// Creates a sign-in link of `ringtrue dev`.
     link_command: Option<String>,
+    /// Name of the workspace whose invitation the user is about to accept.
+    invited_to: Option<String>,
 }
 
 #[derive(Debug, Template)]
@@ -90,7 +92,13 @@ impl SignInPage {
         let link_command = app.development.as_deref().map(Development::sign_in_link_command);
         let provider = app.identity_provider.as_deref();
         let provider = provider.map(|provider| (provider.name().to_owned(), openid_connect::start_path(&next)));
-        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email, next, error, provider, link_command }
+        let layout = Layout::anonymous("Sign in");
+        SignInPage { layout, csrf_token, email, next, error, provider, link_command, invited_to: None }
+    }
+
+    /// Explains the way to an invitation, and fills in its address.
+    fn for_invitation(self, PendingInvitation { invitation, workspace }: &PendingInvitation) -> Self {
+        SignInPage { email: invitation.email.to_string(), invited_to: Some(workspace.name.to_string()), ..self }
     }
 }
 
@@ -123,8 +131,23 @@ pub async fn show(
         return Ok(page::see_other(&next));
     }
     let (csrf_token, cookie) = visitor_csrf_token(&app, headers)?;
-    let page = SignInPage::new(&app, csrf_token, String::new(), next, None);
+    let invitation = match invitation_token(&next) {
+        Some(token) => {
+            limit_link_lookup(&app, context.client_ip)?;
+            app.engine.accounts.find_invitation(&token).await.ok()
+        }
+        None => None,
+    };
+    let mut page = SignInPage::new(&app, csrf_token, String::new(), next, None);
+    if let Some(pending) = &invitation {
+        page = page.for_invitation(pending);
+    }
     Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
+}
+
+/// The token of an invitation that a path leads to.
+pub fn invitation_token(path: &str) -> Option<String> {
+    path.strip_prefix("/console/invitation?").and_then(|query| query_value(Some(query), "token"))
 }
 
 /// `POST /console/sign-in`
@@ -287,7 +310,7 @@ async fn show_invitation(
     Ok(with_cookie(page::render_ok(&page), cookie))
 }
 
-/// `POST /console/invitation`: creates an account.
+/// `POST /console/invitation`: creates an account, unless the address has one. Either way the user signs in next.
 async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
     limit_link_lookup(&app, form.client.address)?;
     let field = |name| form.fields.raw(name).unwrap_or_default();
@@ -301,14 +324,8 @@ async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Res
     if password != field("again") {
         return Ok(show_error(StatusCode::BAD_REQUEST, &"the passwords do not match"));
     }
-    let request_id = Some(form.request_id.clone());
-    match app.engine.accounts.accept_invitation_with_new_account(token, password, &form.client, request_id).await {
-        Ok((session, workspace)) => {
-            let response = page::see_other(&format!("/console/workspaces/{}", workspace.id));
-            let response = with_cookie(response, Some(Cookie::Session.set(&app, session.reveal())));
-            Ok(with_cookie(response, Some(Cookie::Visitor.clear(&app))))
-        }
-        Err(error @ InvitationError::AccountExists) => Ok(show_error(StatusCode::CONFLICT, &error)),
+    match app.engine.accounts.create_invited_account(token, password, Some(form.request_id.clone())).await {
+        Ok(()) => Ok(page::see_other(&sign_in_path(token))),
         Err(InvitationError::Password(error)) => Ok(show_error(StatusCode::BAD_REQUEST, &error)),
         Err(error) => Err(error.into()),
     }
@@ -327,6 +344,11 @@ fn invitation_path(token: &str) -> String {
     page::link("/console/invitation", &[("token", Some(token))])
 }
 
+/// The sign-in page that leads to the invitation.
+fn sign_in_path(token: &str) -> String {
+    page::link("/console/sign-in", &[("next", Some(&invitation_path(token)))])
+}
+
 fn invitation_page(
     layout: Layout,
     viewer: InvitationViewer,
@@ -334,15 +356,14 @@ fn invitation_page(
     PendingInvitation { invitation, workspace }: &PendingInvitation,
     error: Option<String>,
 ) -> InvitationPage {
-    let here = invitation_path(&token);
     InvitationPage {
         layout,
         viewer,
+        sign_in_path: sign_in_path(&token),
         token,
         email: invitation.email.to_string(),
         workspace: workspace.name.to_string(),
         role: invitation.role.into_str(),
-        sign_in_path: page::link("/console/sign-in", &[("next", Some(&here))]),
         min_password_chars: Password::MIN_CHARS,
         error,
     }

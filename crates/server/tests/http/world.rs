@@ -317,6 +317,8 @@ fn config(store: &str) -> Config {
         device: 1_000_000,
         device_visits: 1_000_000,
         console: 1_000_000,
+        console_per_session: 1_000_000,
+        console_per_workspace: 1_000_000,
         failed_logins: 10,
     };
     config

@@ -44,6 +44,7 @@ use tokio_postgres::IsolationLevel;
 use crate::{
     StoreOptions,
     driver::{Database, TransactionEnd, Work},
+    list_turns::ListTurn,
     migration::{self, Migration},
     operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
     url::PostgresAddress,
@@ -283,8 +284,8 @@ impl Database for Postgres {
         with_connection(&self.reserved_reader, async move |client| read(client, None, work).await).await
     }
 
-    async fn read_list<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        read_with_deadline(&self.lists, self.search_timeout, (), work).await
+    async fn read_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
+        read_with_deadline(&self.lists, self.search_timeout, turn, work).await
     }
 
     async fn search<T: Send + 'static>(&self, permit: SearchPermit, work: impl Work<T>) -> Result<T, StoreError> {

@@ -26,10 +26,11 @@ use super::{
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
+    list_turns::ListOwner,
     row::{Row, RowReader, Value, values},
 };
 
-/// Retention of accounts without a password or a sign-in.
+/// Retention of accounts that were never used to sign in.
 const UNUSED_ACCOUNT_RETENTION_MILLIS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
 macro_rules! account_columns {
@@ -82,7 +83,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             order: "accounts.email",
             page,
         };
-        self.read_page(list, account_summary_from_row).await
+        self.read_page(ListOwner::Deployment, list, account_summary_from_row).await
     }
 
     async fn emails_of_accounts(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError> {
@@ -424,7 +425,7 @@ pub(super) async fn delete_expired(tx: &mut dyn Tx, now: Timestamp) -> Result<us
     let invitations = tx.run(delete, values![now]).await?;
     let created_before = now.as_millisecond().saturating_sub(UNUSED_ACCOUNT_RETENTION_MILLIS);
     let select = "select id from accounts
-                   where password_hash is null and signed_in_at is null and created_at <= $1
+                   where signed_in_at is null and created_at <= $1
                      and not exists (select 1 from account_links where account_links.account_id = accounts.id)
                    order by created_at, id limit 100";
     let unused = tx.run(select, values![created_before]).await?;
@@ -432,8 +433,7 @@ pub(super) async fn delete_expired(tx: &mut dyn Tx, now: Timestamp) -> Result<us
     for row in unused {
         let account = AccountId(row.reader("accounts").uuid("id")?);
         tx.run("delete from memberships where account_id = $1", values![account]).await?;
-        let delete =
-            "delete from accounts where id = $1 and password_hash is null and signed_in_at is null returning id";
+        let delete = "delete from accounts where id = $1 and signed_in_at is null returning id";
         let deleted_accounts = tx.run(delete, values![account]).await?;
         deleted += deleted_accounts.len();
     }

@@ -94,7 +94,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
 
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError> {
         let (sql, values) = activity_sql(project, &filter);
-        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let period = |row: Row| {
             let mut row = row.reader("activity");
             Ok(PeriodActivity { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
@@ -114,7 +114,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             sums()
         );
         let values = values![project, from, to].to_vec();
-        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let network = |row: Row| {
             let mut row = row.reader("activity");
             Ok(NetworkActivity {
@@ -134,7 +134,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         scan_limit: u32,
     ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
         let (sql, values) = completion_times_sql(project, &filter, scan_limit);
-        let rows = self.database.read_list(work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let time = |row: Row| {
             let mut row = row.reader("checks");
             Ok(CompletionTime { millis: row.int("millis")?, count: row.int("count")? })
@@ -158,7 +158,8 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                      from (select project_id, product from callbacks
                             where state = 'waiting' order by due_at limit $3) waiting";
         let product = product.map_or("", |product| product.into_str());
-        let row = self.read_first(sql, values![project, product, i64::from(among)]).await?;
+        let values = values![project, product, i64::from(among)].to_vec();
+        let row = self.read_list(project, work!(|tx| tx.first(sql, &values).await)).await?;
         let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
         let mut row = row.reader("callbacks");
         let examined = row.int("count")?;

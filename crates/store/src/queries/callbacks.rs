@@ -133,7 +133,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             D::same_bucket("a", "c"),
             values.len()
         );
-        let rows = self.database.read_list(work!(|tx| tx.query(select.into(), &values).await));
+        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await));
         rows.await?.into_iter().map(failed_callback_from_row).collect()
     }
 
@@ -155,7 +155,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             D::same_bucket("a", "c")
         );
         let values = values![project, first, last, since].to_vec();
-        let rows = self.database.read_list(work!(|tx| tx.query(select.into(), &values).await));
+        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await));
         let mut progress = ResendProgress::default();
         for row in rows.await? {
             let mut row = row.reader("callbacks");

@@ -10,14 +10,15 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult, HousekeepingStore,
-    LastSeenDatabase, NodeId, NodeStore, PublishedDemand, StoreError,
+    AuditCap, AuditCapScope, AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult,
+    HousekeepingStore, LastSeenDatabase, NodeId, NodeStore, PublishedDemand, StoreError,
 };
 use tokio::time::timeout;
 
 use super::{PagedQuery, SqlStore, accounts, sessions};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
+    list_turns::ListOwner,
     migration::{self, Migration},
     row::{Row, Value, values},
     row_mapping::{self, audit_columns},
@@ -60,6 +61,32 @@ pub(super) async fn insert_audit_events(tx: &mut dyn Tx, events: &[AuditEvent]) 
 
 #[async_trait]
 impl<D: Database> AuditStore for SqlStore<D> {
+    async fn add_audit_event(&self, audit: &AuditEvent, cap: AuditCap) -> Result<bool, StoreError> {
+        let event = audit.clone();
+        self.transact(work!(|tx| {
+            let mut conditions = Conditions::default();
+            let filter = AuditFilter { action: Some(event.action), actor: Some(event.actor.clone()) };
+            conditions.add_filter(&filter);
+            match cap.scope {
+                // Concurrent events of an account wait here, so that they count each other.
+                AuditCapScope::Actor => {
+                    if let (_, _, Some(account)) = row_mapping::actor_columns(&event.actor) {
+                        tx.run("update accounts set email = email where id = $1", values![account]).await?;
+                    }
+                }
+                AuditCapScope::Target => conditions.add("target", event.target.as_str()),
+            }
+            conditions.add_after(cap.since);
+            let (sql, values) = conditions.into_count();
+            if tx.number(sql, &values).await? >= i64::from(cap.limit) {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
+    }
+
     async fn list_audit_events(
         &self,
         workspace: WorkspaceId,
@@ -69,7 +96,7 @@ impl<D: Database> AuditStore for SqlStore<D> {
         let mut conditions = Conditions::default();
         conditions.add("workspace_id", workspace);
         conditions.add_filter(filter);
-        self.read_page(conditions.into_query(page), row_mapping::audit_event_from_row).await
+        self.read_page(workspace, conditions.into_query(page), row_mapping::audit_event_from_row).await
     }
 
     async fn list_all_audit_events(
@@ -79,7 +106,7 @@ impl<D: Database> AuditStore for SqlStore<D> {
     ) -> Result<Page<AuditEvent>, StoreError> {
         let mut conditions = Conditions::default();
         conditions.add_filter(filter);
-        self.read_page(conditions.into_query(page), row_mapping::audit_event_from_row).await
+        self.read_page(ListOwner::Deployment, conditions.into_query(page), row_mapping::audit_event_from_row).await
     }
 }
 
@@ -110,6 +137,15 @@ impl Conditions {
                 self.add("account_id", account);
             }
         }
+    }
+
+    fn add_after(&mut self, at: Timestamp) {
+        self.values.push(at.into());
+        self.sql.push(format!("at > ${}", self.values.len()));
+    }
+
+    fn into_count(self) -> (String, Vec<Value>) {
+        (format!("select count(*) from audit_events where {}", self.sql.join(" and ")), self.values)
     }
 
     fn into_query(self, page: PageRequest) -> PagedQuery {

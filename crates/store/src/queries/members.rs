@@ -9,15 +9,13 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, NewSession, PasswordHash,
-    StoreError,
+    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash, StoreError,
 };
 
 use super::{
     PagedQuery, SqlStore,
     accounts::{account_columns, read_account},
     deployment::{insert_audit_event, insert_audit_events},
-    sessions::insert_session,
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
@@ -94,7 +92,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
             order: "email",
             page,
         };
-        self.read_page(list, invitation_from_row).await
+        self.read_page(workspace, list, invitation_from_row).await
     }
 
     async fn withdraw_invitation(
@@ -131,37 +129,28 @@ impl<D: Database> MemberStore for SqlStore<D> {
         .await
     }
 
-    async fn accept_with_new_account(
+    async fn create_invited_account(
         &self,
         id: InvitationId,
         account: &Account,
         password: &PasswordHash,
-        session: NewSession,
         audit: &[AuditEvent],
-    ) -> Result<AcceptOutcome, StoreError> {
+    ) -> Result<bool, StoreError> {
         let (account, PasswordHash(password), events) = (account.clone(), password.clone(), audit.to_vec());
-        self.change_control_plane(work!(|tx, _| {
-            let invitation = pending_invitation(tx, id, session.created_at).await?;
-            let Some(invitation) = invitation.filter(|invitation| invitation.email == account.email) else {
-                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
-            };
-            let created = tx
-                .first(
-                    "insert into accounts (id, email, is_admin, password_hash, created_at, signed_in_at)
-                     values ($1, $2, $3, $4, $5, $5)
-                     on conflict (email) do nothing returning id",
-                    values![account.id, account.email.as_str(), false, password, account.created_at],
-                )
-                .await?;
-            if created.is_none() {
-                return Ok(TransactionEnd::Rollback(AcceptOutcome::AccountExists));
+        self.transact(work!(|tx| {
+            let invitation = pending_invitation(tx, id, account.created_at).await?;
+            if invitation.is_none_or(|invitation| invitation.email != account.email) {
+                return Ok(TransactionEnd::Rollback(false));
             }
-            if !accept(tx, &invitation, account.id).await? {
-                return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
+            let insert = "insert into accounts (id, email, is_admin, password_hash, created_at)
+                          values ($1, $2, $3, $4, $5)
+                          on conflict (email) do nothing returning id";
+            let values = values![account.id, account.email.as_str(), false, password, account.created_at];
+            if !tx.exists(insert, values).await? {
+                return Ok(TransactionEnd::Rollback(true));
             }
-            insert_session(tx, session).await?;
             insert_audit_events(tx, &events).await?;
-            Ok(TransactionEnd::Commit(AcceptOutcome::Accepted))
+            Ok(TransactionEnd::Commit(true))
         }))
         .await
     }
@@ -233,7 +222,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
             order: "accounts.email",
             page,
         };
-        self.read_page(list, member_from_row).await
+        self.read_page(workspace, list, member_from_row).await
     }
 }
 

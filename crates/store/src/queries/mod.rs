@@ -30,30 +30,38 @@ use std::borrow::Cow;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
     page::{Page, PageRequest},
+    tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
 use uuid::Uuid;
 
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx, Work, work},
+    list_turns::{ListOwner, ListTurns},
     row::{Row, Value, values},
     time_span::Span,
 };
+
+const MAX_CACHED_PROJECTS: usize = 10_000;
 
 /// Implements the store ports over a database.
 #[derive(Debug)]
 pub(crate) struct SqlStore<D> {
     database: D,
+    list_turns: ListTurns,
+    /// The workspace of a project never changes.
+    workspaces: Cache<ProjectId, WorkspaceId>,
 }
 
 impl<D: Database> Store for SqlStore<D> {}
 
 impl<D: Database> SqlStore<D> {
     pub(crate) fn new(database: D) -> Self {
-        SqlStore { database }
+        SqlStore { database, list_turns: ListTurns::default(), workspaces: Cache::new(MAX_CACHED_PROJECTS) }
     }
 
     async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
@@ -111,13 +119,41 @@ impl<D: Database> SqlStore<D> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
+    /// Reads a list when it is its owner's turn.
+    async fn read_list<T: Send + 'static>(
+        &self,
+        owner: impl Into<ListOwner>,
+        work: impl Work<T>,
+    ) -> Result<T, StoreError> {
+        let workspace = match owner.into() {
+            ListOwner::Workspace(workspace) => Some(workspace),
+            ListOwner::Project(project) => Some(self.workspace_of(project).await?),
+            ListOwner::Deployment => None,
+        };
+        let turn = self.list_turns.take(workspace).await?;
+        self.database.read_list(turn, work).await
+    }
+
+    /// A project that does not exist counts as a workspace of its own.
+    async fn workspace_of(&self, project: ProjectId) -> Result<WorkspaceId, StoreError> {
+        if let Some(workspace) = self.workspaces.get(&project) {
+            return Ok(workspace);
+        }
+        let row = self.read_first("select workspace_id from projects where id = $1", values![project]).await?;
+        let Some(row) = row else { return Ok(WorkspaceId(project.0)) };
+        let workspace = WorkspaceId(row.reader("projects").uuid("workspace_id")?);
+        self.workspaces.insert(project, workspace);
+        Ok(workspace)
+    }
+
     /// Reads a page and the total of a list, from one snapshot.
     async fn read_page<T: Send + 'static>(
         &self,
+        owner: impl Into<ListOwner>,
         query: PagedQuery,
         item: fn(Row) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        self.database.read_list(work!(|tx| query.read(tx, item).await)).await
+        self.read_list(owner, work!(|tx| query.read(tx, item).await)).await
     }
 }
 

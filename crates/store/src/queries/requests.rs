@@ -73,7 +73,8 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
             add_condition("client_id", "=", client.as_str().into());
         }
         let from = format!("requests where {condition}").into();
-        self.read_page(PagedQuery { columns: columns!(), from, values, order: "id desc", page }, request_from_row).await
+        let list = PagedQuery { columns: columns!(), from, values, order: "id desc", page };
+        self.read_page(project, list, request_from_row).await
     }
 
     async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError> {

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     filter,
+    list_turns::ListOwner,
     row::{Row, Value, values},
     row_mapping::{
         self, AllowedNetworkJson, ConfigurationJson, RateLimitsJson, credential_columns, project_columns,
@@ -115,7 +116,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
             order: "created_at desc, id desc",
             page,
         };
-        self.read_page(list, row_mapping::workspace_from_row).await
+        self.read_page(ListOwner::Deployment, list, row_mapping::workspace_from_row).await
     }
 }
 
@@ -227,7 +228,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
             }
         };
         let list = PagedQuery { columns: project_columns!(), from, values, order: "created_at desc, id desc", page };
-        self.read_page(list, row_mapping::project_from_row).await
+        self.read_page(workspace, list, row_mapping::project_from_row).await
     }
 
     async fn update_project(
@@ -388,7 +389,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             order: "created_at desc, client_id desc",
             page,
         };
-        self.read_page(list, row_mapping::credential_from_row).await
+        self.read_page(owner.workspace(), list, row_mapping::credential_from_row).await
     }
 
     async fn delete_credential(

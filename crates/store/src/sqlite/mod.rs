@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use crate::{
     StoreOptions,
     driver::{Database, TransactionEnd, Work, work},
+    list_turns::ListTurn,
     migration::{self, Migration},
     operation::Run,
     row::{Row, Value},
@@ -151,8 +152,8 @@ impl Database for Sqlite {
         self.read_durable(self.reserved_reader.run(work)).await
     }
 
-    async fn read_list<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        self.list_durable(self.lists.run(work)).await
+    async fn read_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
+        self.list_durable(self.lists.run_with_permit(turn, work)).await
     }
 
     async fn search<T: Send + 'static>(&self, permit: SearchPermit, work: impl Work<T>) -> Result<T, StoreError> {

@@ -316,33 +316,33 @@ pub async fn invitation_creates_a_missing_account(fixture: &StoreFixture) {
     let acme = sample::stored_workspace(store).await;
     let password = PasswordHash("$hash$".to_owned());
     let create = async |invitation: &Invitation, account: &Account| {
-        let session = session(account.id, sample::later(600));
-        let (token, audit) = (session.token, [event(None, account.id, Action::AccountCreated)]);
-        let outcome = store.accept_with_new_account(invitation.id, account, &password, session, &audit).await.unwrap();
-        (outcome, store.find_session(token, sample::now()).await.unwrap().map(|found| found.memberships))
+        let audit = [event(None, account.id, Action::AccountCreated)];
+        let is_valid = store.create_invited_account(invitation.id, account, &password, &audit).await.unwrap();
+        (is_valid, store.find_account(account.id).await.unwrap().and_then(|record| record.password))
     };
     let invited = invitation(acme.id, "jane@example.com", Role::Owner);
     invite(store, &invited, 100).await;
-    assert_eq!(create(&invited, &account("joe@example.com")).await, (AcceptOutcome::NotValid, None));
-    let membership = Membership { workspace: acme.id, role: Role::Owner };
+    assert_eq!(create(&invited, &account("joe@example.com")).await, (false, None));
     let jane = account("jane@example.com");
-    assert_eq!(create(&invited, &jane).await, (AcceptOutcome::Accepted, Some(vec![membership])));
+    assert_eq!(create(&invited, &jane).await, (true, Some(password.clone())));
+    assert_eq!(members(store, acme.id).await, [], "the invitation stays pending");
+    // The same result if the account exists, and nothing is written.
+    assert_eq!(create(&invited, &account("jane@example.com")).await, (true, None));
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
-    assert_eq!(create(&invited, &account("jane@example.com")).await, (AcceptOutcome::NotValid, None));
+    assert_eq!(accept(store, &invited, jane.id, sample::now()).await, AcceptOutcome::Accepted);
+    assert_eq!(create(&invited, &account("jane@example.com")).await, (false, None));
 
     let withdrawn = invitation(acme.id, "joe@example.com", Role::Owner);
     invite(store, &withdrawn, 100).await;
     let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
     assert!(store.withdraw_invitation(acme.id, withdrawn.id, &audit).await.unwrap());
-    let joe = account("joe@example.com");
-    assert_eq!(create(&withdrawn, &joe).await, (AcceptOutcome::NotValid, None));
-    assert_eq!(store.find_account(joe.id).await.unwrap(), None);
+    assert_eq!(create(&withdrawn, &account("joe@example.com")).await, (false, None));
 
     // An existing account is not changed, even without a password.
     let admin = stored(store, "root@example.com").await;
     let invited = invitation(acme.id, "root@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
-    assert_eq!(create(&invited, &account("root@example.com")).await, (AcceptOutcome::AccountExists, None));
+    assert_eq!(create(&invited, &account("root@example.com")).await, (true, None));
     assert_eq!(store.find_account(admin.id).await.unwrap().unwrap().password, None);
     assert_eq!(members(store, acme.id).await, [(jane, Role::Owner)]);
 }

@@ -84,10 +84,16 @@ mod division {
 
 /// Cases that delay one server, or count its deadlocks.
 mod one_server {
-    suite! { sqlite: searches: search_ends_at_its_deadline, searches_do_not_delay_other_queries; }
+    suite! { sqlite: searches:
+    search_ends_at_its_deadline,
+    searches_do_not_delay_other_queries,
+    lists_of_one_workspace_do_not_delay_others; }
     suite! {
         postgres:
-            searches: search_ends_at_its_deadline, searches_do_not_delay_other_queries;
+            searches:
+            search_ends_at_its_deadline,
+            searches_do_not_delay_other_queries,
+            lists_of_one_workspace_do_not_delay_others;
             deadlocks: batches_of_two_nodes_do_not_deadlock;
     }
 }
@@ -150,7 +156,8 @@ contract! {
         projects_are_listed_newest_first_and_in_pages,
         change_inserts_its_audit_event,
         audit_events_are_listed_newest_first,
-        audit_events_are_filtered_by_action_and_actor;
+        audit_events_are_filtered_by_action_and_actor,
+        capped_audit_events_are_counted_by_actor_or_target;
     credentials:
         credential_is_visible_only_to_its_owner,
         deleted_credential_is_not_found,

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
+use jiff::SignedDuration;
 use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
@@ -8,10 +9,11 @@ use ringtrue_domain::{
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AuditFilter, ControlPlaneVersion, CreateProjectOutcome, KeyPurpose, TenantLookup, UpdateProjectOutcome,
+    AuditCap, AuditCapScope, AuditFilter, ControlPlaneVersion, CreateProjectOutcome, KeyPurpose, TenantLookup,
+    UpdateProjectOutcome,
 };
 
-use crate::{fixture::StoreFixture, sample};
+use crate::{accounts::stored, fixture::StoreFixture, sample};
 
 pub async fn project_round_trips(fixture: &StoreFixture) {
     let store = &*fixture.store;
@@ -212,6 +214,34 @@ pub async fn audit_events_are_listed_newest_first(fixture: &StoreFixture) {
     assert_eq!(listed.total_items, 4);
     assert_eq!(listed.items.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 3);
     assert_eq!(store.list_audit_events(other.id, sample::ANY, sample::first_100()).await.unwrap().total_items, 1);
+}
+
+pub async fn capped_audit_events_are_counted_by_actor_or_target(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let acme = sample::stored_workspace(store).await;
+    let [jane, joe] = [(); 2].map(|()| Actor::Account(AccountId(sample::uuid())));
+    let add = async |scope, actor: &Actor, target: &str, seconds| {
+        let event = sample::event(acme.id, Action::NumberSearched);
+        let event = AuditEvent { at: sample::later(seconds), actor: actor.clone(), target: target.to_owned(), ..event };
+        let cap = AuditCap { limit: 2, since: sample::later(seconds) - SignedDuration::from_secs(60), scope };
+        store.add_audit_event(&event, cap).await.unwrap()
+    };
+    for (scope, actor, target, seconds, is_added) in [
+        (AuditCapScope::Actor, &jane, "a", 1, true),
+        (AuditCapScope::Actor, &jane, "b", 2, true),
+        (AuditCapScope::Actor, &jane, "c", 3, false),
+        (AuditCapScope::Target, &jane, "c", 3, true),
+        (AuditCapScope::Actor, &joe, "a", 3, true),
+        (AuditCapScope::Target, &jane, "a", 4, true),
+        (AuditCapScope::Target, &jane, "a", 4, false),
+        (AuditCapScope::Actor, &jane, "a", 62, false),
+        (AuditCapScope::Actor, &jane, "a", 63, true),
+    ] {
+        assert_eq!(add(scope, actor, target, seconds).await, is_added, "{scope:?} {target} {seconds}");
+    }
+    let mary = Actor::Account(stored(store, "mary@example.com").await.id);
+    let added = join_all((0..6).map(|_| add(AuditCapScope::Actor, &mary, "x", 90))).await;
+    assert_eq!(added.iter().filter(|is_added| **is_added).count(), 2, "concurrent events count each other");
 }
 
 pub async fn audit_events_are_filtered_by_action_and_actor(fixture: &StoreFixture) {

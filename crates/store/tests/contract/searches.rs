@@ -109,6 +109,26 @@ pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
     }
 }
 
+/// There are more lists than workers, and none of them ends before its deadline.
+pub async fn lists_of_one_workspace_do_not_delay_others(fixture: &StoreFixture) {
+    let shop = project_with_checks(&*fixture.store).await;
+    let bank = project_with_checks(&*fixture.store).await;
+    fixture.database.make_references_endless(shop).await;
+    let store = fixture.database.open_with(StoreOptions { search_timeout: Duration::from_secs(5), ..OPTIONS }).await;
+    let (limiter, [acme, other]) = (SearchLimiter::default(), [(); 2].map(|()| WorkspaceId(sample::uuid())));
+    let by_reference = || Some(parse("reference_id==x", &SEARCH_FIELDS).unwrap());
+    let lists = join_all((0..8).map(|_| store.list_checks(query(acme, shop, by_reference()), &limiter)));
+    let others = async {
+        for filter in [None, by_reference()] {
+            store.list_checks(query(other, bank, filter), &limiter).await.unwrap();
+        }
+    };
+    match select(lists, Box::pin(others)).await {
+        Either::Left(_) => panic!("another workspace waited for the lists"),
+        Either::Right(((), lists)) => drop(lists),
+    }
+}
+
 pub async fn searches_per_workspace_are_limited(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let shop = project_with_checks(store).await;

@@ -262,8 +262,6 @@ pub enum AcceptOutcome {
     Accepted,
     /// The invitation is expired, withdrawn, already accepted or for another address.
     NotValid,
-    /// An account with this address exists and must sign in.
-    AccountExists,
 }
 
 /// The outcome of a role change or removal of a member.
@@ -393,15 +391,15 @@ pub trait MemberStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<AcceptOutcome, StoreError>;
 
-    /// Creates an account for the address of an invitation, adds it as a member and begins a session.
-    async fn accept_with_new_account(
+    /// Creates an account for the address of an invitation that is pending at the account's creation. Writes nothing if
+    /// the address has an account; the result does not reveal it. `false`: the invitation is not valid.
+    async fn create_invited_account(
         &self,
         id: InvitationId,
         account: &Account,
         password: &PasswordHash,
-        session: NewSession,
         audit: &[AuditEvent],
-    ) -> Result<AcceptOutcome, StoreError>;
+    ) -> Result<bool, StoreError>;
 
     /// Changes the role of a member. Voids the invitations of a former owner.
     async fn change_member_role(

@@ -47,9 +47,9 @@ impl<S: WorkspaceStore + ProjectStore + CredentialStore + UsageStore + AuditStor
 }
 
 /// What the accounts service uses.
-pub trait IdentityStore: AccountStore + MemberStore + SessionStore + WorkspaceStore {}
+pub trait IdentityStore: AccountStore + AuditStore + MemberStore + SessionStore + WorkspaceStore {}
 
-impl<S: AccountStore + MemberStore + SessionStore + WorkspaceStore> IdentityStore for S {}
+impl<S: AccountStore + AuditStore + MemberStore + SessionStore + WorkspaceStore> IdentityStore for S {}
 
 /// What the token service uses.
 pub trait TokenStore: RevocationStore + CredentialStore {}
@@ -104,8 +104,8 @@ pub enum StoreError {
     Refused(String),
     #[error("the query was cancelled after {} ms", .0.as_millis())]
     DeadlineExceeded(Duration),
-    /// The workspace has reached its limit of concurrent searches on this node.
-    #[error("too many concurrent searches in this workspace; retry when one has finished")]
+    /// The workspace has reached its limit of concurrent searches or lists on this node.
+    #[error("too many concurrent searches or lists in this workspace; retry when one has finished")]
     TooManySearches,
     /// A stored row cannot be decoded.
     #[error("{table}: row {row}: {problem}")]

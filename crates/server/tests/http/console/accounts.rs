@@ -19,6 +19,7 @@ on_both_stores!(
     account_created_by_an_invitation_has_no_other_access,
     invitation_does_not_reveal_whether_an_account_exists,
     invitation_is_accepted_by_the_invited_address_only,
+    invited_account_accepts_after_signing_in,
     promoted_account_loses_its_password_and_sessions,
     disabled_account_is_signed_out_immediately,
     concurrent_owner_removals_keep_one_owner,
@@ -78,8 +79,7 @@ async fn inviting_a_pending_administrator_grants_no_access(world: World) {
         assert!(link.starts_with("/console/invitation?token="), "{link}");
         // The link neither signs in nor sets the password of the account.
         let mut visitor = Browser::new(&world);
-        let refused = visitor.choose_password(&link).await.assert(409).text();
-        assert!(refused.contains("An account with this address already exists"), "{refused}");
+        assert!(location(&visitor.choose_password(&link).await).starts_with("/console/sign-in?next="));
         assert!(!visitor.cookies.keys().any(|name| name.contains("session")));
         visitor.get(&link.replace("/invitation", "/link")).await.assert(410);
         assert_eq!(sign_in(&mut visitor, email, "some password of the attacker").await, 401);
@@ -133,13 +133,52 @@ async fn invitation_does_not_reveal_whether_an_account_exists(world: World) {
         let form_token = visitor.form_token(&link).await;
         let same =
             |text: String| text.replace(token, "T").replace(email, "E").replace(&id, "I").replace(&form_token, "F");
-        pages.push((same(page), same(opened.text())));
+        // Neither does the form, even if the inviter submits it, nor the list of members after it.
+        let cookies = visitor.cookies.clone();
+        let submitted = visitor.choose_password(&link).await;
+        assert_eq!(visitor.cookies, cookies, "no session");
+        let next = location(&submitted).to_owned();
+        let sign_in = visitor.get(&next).await.assert(200);
+        assert_well_formed(&next, &sign_in);
+        assert!(sign_in.text().contains("accept the invitation to <strong>Other</strong>"), "{}", sign_in.text());
+        let members = owner.get(&format!("{}/members", workspace_path(&other))).await.assert(200).text();
+        assert!(!members.contains(email), "{members}");
+        let reopened = visitor.get(&link).await.assert(200).text();
+        pages.push([page, opened.text(), next, sign_in.text(), members, reopened].map(same));
         let withdraw =
             find_action(&mut owner, &format!("{}/invitations", workspace_path(&other)), email, "withdraw").await;
         owner.submit(&format!("{}/invitations", workspace_path(&other)), &withdraw, &[]).await.assert(303);
         visitor.get(&link).await.assert(410);
     }
     assert_eq!(pages[0], pages[1]);
+    // Only its own password opens the existing account.
+    for (password, status) in [(PASSWORD, 303), ("another password", 401)] {
+        assert_eq!(sign_in(&mut Browser::new(&world), "known@example.com", password).await, status);
+    }
+}
+
+async fn invited_account_accepts_after_signing_in(world: World) {
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let link = invite(&mut owner, &world.acme, "jane@example.com", "developer").await;
+    let mut jane = Browser::new(&world);
+    let token = link.split_once("token=").unwrap().1;
+    for (password, again, why) in [("short", "short", "at least 12"), (PASSWORD, "other", "do not match")] {
+        let fields = [("token", token), ("password", password), ("again", again)];
+        let refused = jane.submit(&link, "/console/invitation", &fields).await.assert(400);
+        assert_well_formed(&link, &refused);
+        assert!(refused.text().contains(why), "{}", refused.text());
+    }
+    jane.choose_password(&link).await.assert(303);
+    // A second form, of somebody else with the link, does not replace the password.
+    let fields = [("token", token), ("password", "some other password"), ("again", "some other password")];
+    Browser::new(&world).submit(&link, "/console/invitation", &fields).await.assert(303);
+    assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", "some other password").await, 401);
+    let fields = [("email", "jane@example.com"), ("password", PASSWORD), ("next", &*link)];
+    assert_eq!(location(&jane.submit("/console/sign-in", "/console/sign-in", &fields).await), link);
+    jane.get(&workspace_path(&world.acme)).await.assert(403);
+    let accepted = jane.submit(&link, "/console/invitation/accept", &[("token", token)]).await;
+    assert_eq!(location(&accepted), workspace_path(&world.acme));
+    jane.get(&workspace_path(&world.acme)).await.assert(200);
 }
 
 async fn invitation_is_accepted_by_the_invited_address_only(world: World) {

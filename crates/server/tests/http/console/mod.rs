@@ -8,6 +8,7 @@ mod checks;
 mod deployment;
 mod getting_started;
 mod handset;
+mod limits;
 pub mod live;
 mod openid_connect;
 mod overview;

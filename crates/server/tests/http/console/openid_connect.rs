@@ -27,6 +27,8 @@ on_both_databases!(
     roles_follow_claims,
     administrators_unlink_identities,
     provider_decides_on_second_factors,
+    address_and_its_confirmation_come_from_one_document,
+    rejected_identities_are_audited,
 );
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -377,6 +379,88 @@ async fn missing_claims_come_from_userinfo() {
     // Without it if the ID token is complete.
     provider.sign_in(&world, &mut browser, "/console", jane("1")).await.assert(303);
     assert_eq!(provider.server.requests_to("/userinfo").len(), asked.len());
+}
+
+/// `email` of one document and `email_verified` of the other do not make a confirmed address.
+async fn address_and_its_confirmation_come_from_one_document(database: Database) {
+    let provider = Provider::start().await;
+    let policy = IdentityPolicy { administrators: vec!["admins".to_owned()], ..IdentityPolicy::default() };
+    let world = provider.world(database, policy).await;
+    Browser::admin(&world).await;
+    let address = json!({ "email": "root@example.com" });
+    let confirmed = json!({ "email_verified": true });
+    let both = json!({ "email": "root@example.com", "email_verified": true });
+    let other = json!({ "email": "eve@example.com", "email_verified": true });
+    let unconfirmed = json!({ "email": "root@example.com", "email_verified": false });
+    let merge = |claims: &Value| {
+        let mut merged = json!({ "sub": "1", "groups": [] });
+        merged.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
+        merged
+    };
+    for (id_token, userinfo, signs_in) in [
+        (&confirmed, &address, false),
+        (&address, &confirmed, false),
+        (&unconfirmed, &confirmed, false),
+        (&unconfirmed, &both, false),
+        (&address, &other, false),
+        (&address, &both, true),
+        (&confirmed, &both, true),
+    ] {
+        let mut browser = Browser::new(&world);
+        provider.respond("/userinfo", 200, merge(userinfo));
+        let response = provider.sign_in(&world, &mut browser, "/console", merge(id_token)).await;
+        assert_eq!(response.status, if signs_in { 303 } else { 403 }, "{id_token} {userinfo}: {}", response.text());
+        assert_eq!(has_session(&browser), signs_in, "{id_token} {userinfo}");
+    }
+
+    // Roles come from the ID token if it has the claim, even without the value that userinfo has.
+    let policy = IdentityPolicy {
+        create_accounts: true,
+        administrators: vec!["admins".to_owned()],
+        ..IdentityPolicy::default()
+    };
+    let section = OpenIdConnectSection { policy, ..provider.section() };
+    let node = world.node_with(|config| config.openid_connect = Some(Box::new(section))).await;
+    for (id_token, userinfo, is_admin) in [
+        (json!([]), json!(["admins"]), false),
+        (json!(["admins"]), json!([]), true),
+        (json!(null), json!(["admins"]), false),
+    ] {
+        let mut browser = Browser { address: node.address, cookies: BTreeMap::new() };
+        let with_groups = |groups: &Value| json!({ "sub": "2", "groups": groups, "email": "joe@example.com" });
+        provider.respond("/userinfo", 200, with_groups(&userinfo));
+        let mut claims = with_groups(&id_token);
+        claims["email_verified"] = json!(true);
+        assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", claims).await), "/console");
+        assert_eq!(browser.get(ACCOUNTS).await.status, if is_admin { 200 } else { 403 }, "{id_token} {userinfo}");
+    }
+}
+
+async fn rejected_identities_are_audited(database: Database) {
+    let provider = Provider::start().await;
+    let world = provider.world(database, IdentityPolicy::default()).await;
+    let mut admin = Browser::admin(&world).await;
+    Browser::member_with_email(&world, &world.acme, "jane@example.com", Role::Developer).await;
+    provider.sign_in(&world, &mut Browser::new(&world), "/console", jane("1")).await.assert(303);
+    let ghost = json!({ "sub": "8", "email": "ghost@example.com", "email_verified": true, "groups": [] });
+    let unconfirmed = json!({ "sub": "8", "email": "jane@example.com", "email_verified": false, "groups": [] });
+    let log = async |admin: &mut Browser| {
+        world.node.engine.accounts.wait_idle().await;
+        let text = admin.get("/console/deployment/audit?action=account.sign_in_failed").await.assert(200).text();
+        let body = text.split("<tbody>").nth(1).unwrap_or_default().to_owned();
+        assert!(body.contains("openid_connect"), "{text}");
+        (body.matches("account.sign_in_failed").count(), body.contains("jane@example.com"), body.contains("ghost"))
+    };
+    for (claims, expected) in
+        [(ghost, (1, false, false)), (unconfirmed, (2, false, false)), (jane("2"), (3, true, false))]
+    {
+        provider.sign_in(&world, &mut Browser::new(&world), "/console", claims).await.assert(403);
+        assert_eq!(log(&mut admin).await, expected);
+    }
+    let mut invalid = jane("1");
+    invalid["aud"] = json!("others");
+    provider.sign_in(&world, &mut Browser::new(&world), "/console", invalid).await.assert(502);
+    assert_eq!(log(&mut admin).await, (4, true, false));
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use serde_json::json;
 
@@ -12,7 +13,12 @@ use crate::{
     world::{TestProject, World},
 };
 
-on_both_stores!(checks_are_found_by_id_reference_request_and_number, requests_link_to_their_check);
+on_both_stores!(
+    checks_are_found_by_id_reference_request_and_number,
+    viewers_cannot_search_by_number,
+    searches_by_number_are_limited_and_audited,
+    requests_link_to_their_check,
+);
 
 fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
@@ -50,6 +56,7 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
     assert!(found.text().contains(&sms.id) && !found.text().contains("order 78"), "{}", found.text());
 
     // Numbers are found by their hash, and not in URLs. SIM Swap checks contain no number.
+    let mut viewer = Browser::member(&world, &world.acme, Role::Developer).await;
     for number in [EVEN.to_owned(), EVEN.replace("+990", "+990 (12) "), EVEN.trim_start_matches('+').to_owned()] {
         let found = viewer.submit(&page, &page, &[("q", &number)]).await.assert(200);
         assert_well_formed(&page, &found);
@@ -78,6 +85,68 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
     assert!(viewer.get(&format!("{other}?q={}", sms.id)).await.assert(200).text().contains("Nothing found"));
     let found = viewer.submit(&other, &other, &[("q", EVEN)]).await.assert(200).text();
     assert!(found.contains("Nothing found") && !found.contains(&sms.id), "{found}");
+}
+
+async fn viewers_cannot_search_by_number(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN, "reference_id": "1234567890"})).await;
+    let page = format!("{}/search", path_of(&world, &backend.project));
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let guesses = [EVEN.to_owned(), "+990123456799".to_owned(), "+123".to_owned()];
+    let mut refused = vec![];
+    for guess in &guesses {
+        let response = viewer.submit(&page, &page, &[("q", guess)]).await.assert(403);
+        assert_well_formed(&page, &response);
+        assert!(response.text().contains("Only developers and owners"), "{}", response.text());
+        refused.push(response.text());
+    }
+    assert!(refused.iter().all(|text| *text == refused[0] && !text.contains(&check.id)));
+    // Digits are searched as references only.
+    let found = viewer.submit(&page, &page, &[("q", EVEN.trim_start_matches('+'))]).await.assert(200).text();
+    assert!(found.contains("Only developers and owners") && !found.contains(&check.id), "{found}");
+    let found = viewer.submit(&page, &page, &[("q", "1234567890")]).await.assert(200).text();
+    assert!(found.contains(&check.id), "{found}");
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let found = owner.submit(&page, &page, &[("q", EVEN)]).await.assert(200).text();
+    assert!(found.contains(&check.id), "{found}");
+}
+
+async fn searches_by_number_are_limited_and_audited(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    let other = world.project("Other", json!({})).await;
+    let pages = [&backend.project, &other].map(|project| format!("{}/search", path_of(&world, project)));
+    let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    let second = world.second_node().await;
+    let mut elsewhere = Browser { address: second.address, cookies: developer.cookies.clone() };
+    for number in 0..20 {
+        let browser = if number % 2 == 0 { &mut developer } else { &mut elsewhere };
+        let (page, guess) = (&pages[number % 2], format!("+9901234567{number:02}"));
+        browser.submit(page, page, &[("q", &guess)]).await.assert(200);
+    }
+    // The limit holds for all projects and nodes.
+    for browser in [&mut developer, &mut elsewhere] {
+        let refused = browser.submit(&pages[0], &pages[0], &[("q", EVEN)]).await.assert(429);
+        assert_well_formed(&pages[0], &refused);
+        assert_eq!(refused.header("retry-after"), Some("60"));
+        assert!(!refused.text().contains(&check.id), "{}", refused.text());
+    }
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    owner.submit(&pages[0], &pages[0], &[("q", EVEN)]).await.assert(200);
+    world.advance(SignedDuration::from_secs(60));
+    let found = developer.submit(&pages[0], &pages[0], &[("q", EVEN)]).await.assert(200).text();
+    assert!(found.contains(&check.id), "{found}");
+
+    let path = format!("{}/audit-events?size=100", world.acme.path());
+    let events = world.manage(Request::get(&path)).await.assert(200).json();
+    let searches: Vec<_> =
+        events["content"].as_array().unwrap().iter().filter(|event| event["action"] == "number.searched").collect();
+    assert_eq!(searches.len(), 22, "{events}");
+    let newest = searches[0];
+    assert_eq!(newest["target"], json!({"type": "project", "id": backend.project.project_id}));
+    assert_eq!((&newest["actor"]["type"], &newest["changes"]), (&json!("account"), &json!(["number=…00"])));
+    assert!(newest["request_id"].is_string());
+    assert!(!events.to_string().contains("99012345"), "{events}");
 }
 
 async fn requests_link_to_their_check(world: World) {

@@ -7,7 +7,13 @@ use serde_json::json;
 use super::browser::{Browser, PASSWORD, location};
 use crate::{client::Request, database::Database, on_both_databases, on_both_stores, world::World};
 
-on_both_stores!(users_sign_in_by_link_and_by_password, idle_session_expires, failed_sign_ins_are_counted_across_nodes,);
+on_both_stores!(
+    users_sign_in_by_link_and_by_password,
+    idle_session_expires,
+    background_requests_do_not_extend_a_session,
+    failed_sign_ins_are_counted_across_nodes,
+    failed_sign_ins_are_audited,
+);
 
 async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> crate::client::HttpResponse {
     browser.submit("/console/sign-in", "/console/sign-in", &[("email", email), ("password", password)]).await
@@ -39,6 +45,57 @@ async fn idle_session_expires(world: World) {
     assert_eq!(location(&sign_in(&mut browser, "root@example.com", PASSWORD).await), "/console");
     world.advance(SignedDuration::from_hours(12));
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+}
+
+async fn background_requests_do_not_extend_a_session(world: World) {
+    let mut browser = Browser::admin(&world).await;
+    for (header, value, extends) in [
+        ("Sec-Fetch-Dest", "empty", false),
+        ("X-Background-Request", "1", false),
+        ("Accept", "text/event-stream", false),
+        ("Sec-Purpose", "prefetch", false),
+        ("Sec-Fetch-Dest", "document", true),
+        ("Accept", "text/html", true),
+    ] {
+        for _ in 0..11 {
+            world.advance(SignedDuration::from_hours(1));
+            browser.send(Request::get("/console").header(header, value)).await.assert(200);
+        }
+        world.advance(SignedDuration::from_hours(1));
+        let response = browser.get("/console").await;
+        assert_eq!(response.status, if extends { 200 } else { 303 }, "{header}: {value}");
+        browser = Browser::new(&world);
+        sign_in(&mut browser, "root@example.com", PASSWORD).await.assert(303);
+    }
+}
+
+async fn failed_sign_ins_are_audited(world: World) {
+    let mut admin = Browser::admin(&world).await;
+    let page = "/console/deployment/audit?action=account.sign_in_failed";
+    let events = async |admin: &mut Browser| -> Vec<String> {
+        world.node.engine.accounts.wait_idle().await;
+        let text = admin.get(page).await.assert(200).text();
+        let rows = text.split("<tbody>").nth(1).map(|body| body.split("<tr>").skip(1).map(str::to_owned).collect());
+        rows.unwrap_or_default()
+    };
+    assert_eq!(events(&mut admin).await, Vec::<String>::new());
+    sign_in(&mut Browser::new(&world), "root@example.com", "wrong").await.assert(401);
+    let failed = events(&mut admin).await;
+    assert!(
+        failed.len() == 1 && failed[0].contains("root@example.com") && failed[0].contains("password"),
+        "{failed:?}"
+    );
+
+    // Strangers cannot fill the log, and what they type does not appear in it.
+    for number in 0..8 {
+        sign_in(&mut Browser::new(&world), &format!("ghost-{number}@example.com"), "wrong").await.assert(401);
+    }
+    let failed = events(&mut admin).await;
+    assert_eq!(failed.len(), 1 + 5, "{failed:?}");
+    assert!(!failed.concat().contains("ghost"), "{failed:?}");
+    world.advance(SignedDuration::from_secs(61));
+    sign_in(&mut Browser::new(&world), "ghost@example.com", "wrong").await.assert(401);
+    assert_eq!(events(&mut admin).await.len(), 1 + 5 + 1);
 }
 
 /// Lookups of unknown sessions and links are limited by address; requests with valid sessions are not.

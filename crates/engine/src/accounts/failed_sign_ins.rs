@@ -1,0 +1,53 @@
+//! Audit events of rejected sign-ins.
+//!
+//! Anybody can cause them. Each account has a few events per minute, and all unknown accounts share as many, so that a
+//! stranger cannot fill the audit log. An event never contains what was typed.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    account::AccountId,
+    audit::{Action, Actor, AuditEvent},
+};
+
+use super::Accounts;
+use crate::ports::{AuditCap, AuditCapScope};
+
+const MAX_EVENTS_PER_WINDOW: u32 = 5;
+const WINDOW: SignedDuration = SignedDuration::from_mins(1);
+/// Target of events without a known account.
+const UNKNOWN_ACCOUNT: &str = "unknown";
+
+/// What was rejected. The names are part of the audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum RejectedFactor {
+    Password,
+    SecondFactor,
+    #[strum(serialize = "openid_connect")]
+    OpenIdConnect,
+}
+
+impl Accounts {
+    /// Records a rejected sign-in. The request does not wait for it: the time of its response would reveal whether an
+    /// event was written, and so whether the account exists.
+    pub fn record_failed_sign_in(&self, account: Option<AccountId>, factor: RejectedFactor) {
+        let target = account.map_or_else(|| UNKNOWN_ACCOUNT.to_owned(), |account| account.to_string());
+        let event = self.context.new_audit_event(Actor::System, Action::AccountSignInFailed, None, target);
+        let audit = AuditEvent { changes: vec![factor.into_str().to_owned()], ..event };
+        let since = audit.at.saturating_sub(WINDOW).unwrap_or(audit.at);
+        let cap = AuditCap { limit: MAX_EVENTS_PER_WINDOW, since, scope: AuditCapScope::Target };
+        let store = Arc::clone(&self.store);
+        self.tasks.spawn(async move {
+            if let Err(error) = store.add_audit_event(&audit, cap).await {
+                tracing::warn!(%error, "failed to record a rejected sign-in");
+            }
+        });
+    }
+
+    /// Waits until the rejected sign-ins so far are recorded.
+    pub async fn wait_idle(&self) {
+        self.tasks.wait().await;
+    }
+}

@@ -1,0 +1,136 @@
+//! Shares the workers of lists by workspace: one list of a workspace runs at a time, and a bounded number waits, so that
+//! the lists of one workspace cannot occupy all workers.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
+use ringtrue_engine::ports::StoreError;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+/// Lists of a workspace that wait for its turn. Further ones are rejected.
+const MAX_WAITING_LISTS: usize = 64;
+/// Time for which a list waits for the others of its workspace.
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whose list is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListOwner {
+    Workspace(WorkspaceId),
+    Project(ProjectId),
+    /// Lists for administrators.
+    Deployment,
+}
+
+impl From<WorkspaceId> for ListOwner {
+    fn from(workspace: WorkspaceId) -> Self {
+        ListOwner::Workspace(workspace)
+    }
+}
+
+impl From<ProjectId> for ListOwner {
+    fn from(project: ProjectId) -> Self {
+        ListOwner::Project(project)
+    }
+}
+
+/// The turns of all workspaces with a list. `None` stands for the deployment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListTurns(Arc<Mutex<HashMap<Option<WorkspaceId>, Queue>>>);
+
+#[derive(Debug)]
+struct Queue {
+    turn: Arc<Semaphore>,
+    /// Lists that run or wait.
+    lists: usize,
+}
+
+/// The turn of one list, which ends on drop.
+#[derive(Debug)]
+pub(crate) struct ListTurn {
+    // Dropped before the place.
+    _permit: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// A place in a workspace's queue.
+#[derive(Debug)]
+struct Place {
+    workspace: Option<WorkspaceId>,
+    turns: ListTurns,
+}
+
+impl ListTurns {
+    /// Waits for the turn of a list.
+    pub(crate) async fn take(&self, workspace: Option<WorkspaceId>) -> Result<ListTurn, StoreError> {
+        let (turn, place) = self.enqueue(workspace)?;
+        let permit = timeout(TURN_TIMEOUT, turn.acquire_owned()).await.map_err(|_| StoreError::TooManySearches)?;
+        Ok(ListTurn { _permit: permit.map_err(|_| StoreError::TooManySearches)?, _place: place })
+    }
+
+    fn enqueue(&self, workspace: Option<WorkspaceId>) -> Result<(Arc<Semaphore>, Place), StoreError> {
+        let mut queues = self.queues();
+        let queue = queues.entry(workspace).or_insert_with(|| Queue { turn: Arc::new(Semaphore::new(1)), lists: 0 });
+        if queue.lists > MAX_WAITING_LISTS {
+            return Err(StoreError::TooManySearches);
+        }
+        queue.lists += 1;
+        Ok((Arc::clone(&queue.turn), Place { workspace, turns: self.clone() }))
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<Option<WorkspaceId>, Queue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queues = self.turns.queues();
+        match queues.get_mut(&self.workspace) {
+            Some(queue) if queue.lists > 1 => queue.lists -= 1,
+            // Frees the memory of idle workspaces.
+            _ => drop(queues.remove(&self.workspace)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, future::join_all};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_list_of_a_workspace_runs_and_some_wait() {
+        let turns = ListTurns::default();
+        let [shop, bank] = [1, 2].map(|number| Some(WorkspaceId(Uuid::from_u128(number))));
+        let running = turns.take(shop).await.unwrap();
+        let mut waiting: Vec<_> = (0..MAX_WAITING_LISTS).map(|_| Box::pin(turns.take(shop))).collect();
+        assert!(waiting.iter_mut().all(|list| list.now_or_never().is_none()));
+        assert!(matches!(turns.take(shop).await, Err(StoreError::TooManySearches)));
+        for other in [bank, None] {
+            turns.take(other).await.unwrap();
+        }
+        drop(running);
+        let next = waiting.remove(0).now_or_never().expect("its turn").unwrap();
+        assert!(join_all(&mut waiting).now_or_never().is_none());
+        drop((next, waiting));
+        assert!(turns.queues().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn list_does_not_wait_forever() {
+        let (turns, shop) = (ListTurns::default(), Some(WorkspaceId(Uuid::from_u128(1))));
+        let running = turns.take(shop).await.unwrap();
+        assert!(matches!(turns.take(shop).await, Err(StoreError::TooManySearches)));
+        drop(running);
+        assert!(turns.queues().is_empty());
+    }
+}
