@@ -28,7 +28,7 @@ const FIELDS = {
   created_at: INSTANTS,
   updated_at: INSTANTS,
 };
-const hasOrder = (field) => FIELDS[field] === INSTANTS;
+const hasOrder = (field) => field !== 'verified';
 // References without wildcards.
 const REFERENCES = TEXTS.filter((text) => text !== '' && !text.includes('*'));
 

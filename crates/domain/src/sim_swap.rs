@@ -5,7 +5,23 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, ErrorCode, Verdict};
+use crate::{
+    lifecycle::{AlreadyConcluded, Check, CheckOutcome, CheckStatus, Concluded, ErrorCode, Verdict},
+    search::{Field, FieldKind},
+};
+
+/// Fields that lists of SIM Swap checks can be filtered by. `verified` is the stored name of a verdict, as in the lists
+/// of other products.
+pub static SEARCH_FIELDS: [Field; 8] = [
+    Field { name: "status", kind: FieldKind::Keyword(<CheckStatus as strum::VariantNames>::VARIANTS) },
+    Field { name: "verified", kind: FieldKind::Boolean },
+    Field { name: "no_sim_change", kind: FieldKind::Boolean },
+    Field { name: "network_id", kind: FieldKind::Text },
+    Field { name: "error_code", kind: FieldKind::Text },
+    Field { name: "reference_id", kind: FieldKind::Text },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
+];
 
 /// The period in which a SIM change counts, in whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

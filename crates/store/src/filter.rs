@@ -4,7 +4,10 @@
 //! compared bytewise (`collate "C"` in `PostgreSQL`; the default and `case_sensitive_like` in `SQLite`).
 
 use jiff::Timestamp;
-use ringtrue_domain::search::{FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest};
+use ringtrue_domain::{
+    product::Product,
+    search::{FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest},
+};
 use ringtrue_engine::ports::StoreError;
 
 use crate::{row::Value, time_span::Span};
@@ -51,6 +54,10 @@ fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> Stri
         FieldTest::Text(TextTest::DiffersFrom(pattern)) => {
             format!("{column} not like {} escape '\\'", bind(values, like_pattern(pattern).into()))
         }
+        FieldTest::Text(TextTest::Before(text)) => format!("{column} < {}", bind(values, text.as_str().into())),
+        FieldTest::Text(TextTest::NotAfter(text)) => format!("{column} <= {}", bind(values, text.as_str().into())),
+        FieldTest::Text(TextTest::After(text)) => format!("{column} > {}", bind(values, text.as_str().into())),
+        FieldTest::Text(TextTest::NotBefore(text)) => format!("{column} >= {}", bind(values, text.as_str().into())),
         FieldTest::Keyword(choice) => compile_choice(choice, column, values, |&word| Some(word.into())),
         FieldTest::Boolean(choice) => compile_choice(choice, column, values, |&boolean| Some(boolean.into())),
         FieldTest::Identifier(choice) => compile_choice(choice, column, values, |&id| Some(id.into())),
@@ -165,9 +172,9 @@ impl SpanFilter {
         })
     }
 
-    /// Whether the counters can answer the remainder.
-    pub(crate) fn is_covered_by_counters(&self) -> bool {
-        self.remainder.as_ref().is_none_or(is_covered_by_counters)
+    /// Whether the counters of a product can answer the remainder.
+    pub(crate) fn is_covered_by_counters(&self, product: Product) -> bool {
+        self.remainder.as_ref().is_none_or(|filter| is_covered_by_counters(filter, product))
     }
 }
 
@@ -189,10 +196,15 @@ fn operand_count<T>(choice: &SetTest<T>) -> u64 {
     operands.len() as u64
 }
 
-fn is_covered_by_counters(filter: &Filter) -> bool {
+fn is_covered_by_counters(filter: &Filter, product: Product) -> bool {
     match filter {
-        Filter::And(parts) | Filter::Or(parts) => parts.iter().all(is_covered_by_counters),
-        Filter::Comparison { field, .. } => matches!(field.name, "status" | "verified" | "network_id"),
+        Filter::And(parts) | Filter::Or(parts) => parts.iter().all(|part| is_covered_by_counters(part, product)),
+        Filter::Comparison { field, .. } => match field.name {
+            "status" | "verified" | "network_id" => true,
+            // The verdict of SIM Swap. Verifications have it beside theirs, which is the one counted.
+            "no_sim_change" => product == Product::SimSwap,
+            _ => false,
+        },
     }
 }
 

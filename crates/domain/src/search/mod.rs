@@ -9,14 +9,14 @@
 //! * **Absent fields.** `!=` and `=out=` also match rows without the field, like SQL's `is distinct from`. All other
 //!   tests match only rows with the field. [`FieldTest::admits_absent`] implements this rule. Hence
 //!   `reference_id==*` matches rows with a reference and `reference_id!=*` rows without one.
-//! * **Text** is compared case-sensitively. `%` and `_` in a [`Pattern`] are ordinary characters, which the store
+//! * **Text** is compared case-sensitively and ordered by code point. `%` and `_` in a [`Pattern`] are ordinary characters, which the store
 //!   escapes for `like`.
 //! * **`and` binds tighter than `or`**; parentheses are already resolved.
 //!
 //! Every limit is checked before the work that it limits: the length before lexing, the depth before recursion, the
 //! counts before an item is stored. Errors contain the column and never a value, which may be a phone number.
 //!
-//! Not supported: custom operators, ordering of text, dates without a time. An empty expression is an error here.
+//! Not supported: custom operators, dates without a time. An empty expression is an error here.
 
 mod error;
 mod lexer;
@@ -49,9 +49,9 @@ pub struct Field {
 /// The type of a field, which determines its operators and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// Any text: `==` and `!=` with `*` as wildcard, `=in=` and `=out=` with `*` as a literal star.
+    /// Any text: `==` and `!=` with `*` as wildcard, all other operators with `*` as a literal star.
     Text,
-    /// One of a closed set of words, case-sensitive: `==`, `!=`, `=in=`, `=out=`.
+    /// One of a closed set of words, case-sensitive: all operators.
     Keyword(&'static [&'static str]),
     /// `true` or `false`: `==`, `!=`, `=in=`, `=out=`.
     Boolean,
@@ -82,7 +82,7 @@ pub enum FieldTest {
     Identifier(SetTest<Uuid>),
 }
 
-/// Membership in a non-empty set of values. `==` and `!=` have one value.
+/// Membership in a set of values. `==` and `!=` have one value. The set is empty if no keyword is in the wanted range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetTest<T> {
     /// `==` and `=in=`.
@@ -98,6 +98,14 @@ pub enum TextTest {
     Matches(Pattern),
     /// `!=` with a wildcard; also matches rows without the field.
     DiffersFrom(Pattern),
+    /// `=lt=`, `<`
+    Before(String),
+    /// `=le=`, `<=`
+    NotAfter(String),
+    /// `=gt=`, `>`
+    After(String),
+    /// `=ge=`, `>=`
+    NotBefore(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +132,13 @@ impl FieldTest {
             Self::Boolean(choice) => choice.admits_absent(),
             Self::Identifier(choice) => choice.admits_absent(),
             Self::Instant(InstantTest::Set(choice)) => choice.admits_absent(),
-            Self::Text(TextTest::Matches(_))
+            Self::Text(
+                TextTest::Matches(_)
+                | TextTest::Before(_)
+                | TextTest::NotAfter(_)
+                | TextTest::After(_)
+                | TextTest::NotBefore(_),
+            )
             | Self::Instant(
                 InstantTest::Before(_) | InstantTest::NotAfter(_) | InstantTest::After(_) | InstantTest::NotBefore(_),
             ) => false,

@@ -47,12 +47,7 @@ impl Operands<'_> {
         let field = self.field;
         match field.kind {
             FieldKind::Text => self.text_test().map(FieldTest::Text),
-            FieldKind::Keyword(allowed) => self
-                .set_test(|value| {
-                    let keyword = allowed.iter().find(|&&keyword| keyword == value.literal.text);
-                    keyword.copied().ok_or(Reason::NotAKeyword { field, allowed })
-                })
-                .map(FieldTest::Keyword),
+            FieldKind::Keyword(allowed) => self.keyword_test(allowed).map(FieldTest::Keyword),
             FieldKind::Boolean => self
                 .set_test(|value| value.literal.text.parse().map_err(|_| Reason::NotABoolean(field)))
                 .map(FieldTest::Boolean),
@@ -64,11 +59,19 @@ impl Operands<'_> {
     }
 
     fn text_test(&self) -> Result<TextTest, SyntaxError> {
-        let pattern_test: fn(Pattern) -> TextTest = match self.operator {
-            ComparisonOperator::Equal => TextTest::Matches,
-            ComparisonOperator::NotEqual => TextTest::DiffersFrom,
-            _ => return self.text_set_test(),
+        let bound_test: fn(String) -> TextTest = match self.operator {
+            ComparisonOperator::Equal => return self.pattern_test(TextTest::Matches),
+            ComparisonOperator::NotEqual => return self.pattern_test(TextTest::DiffersFrom),
+            ComparisonOperator::In | ComparisonOperator::Out => return self.text_set_test(),
+            ComparisonOperator::Less => TextTest::Before,
+            ComparisonOperator::LessOrEqual => TextTest::NotAfter,
+            ComparisonOperator::Greater => TextTest::After,
+            ComparisonOperator::GreaterOrEqual => TextTest::NotBefore,
         };
+        Ok(bound_test(self.single_value()?.literal.text.clone().into_owned()))
+    }
+
+    fn pattern_test(&self, pattern_test: fn(Pattern) -> TextTest) -> Result<TextTest, SyntaxError> {
         let Literal { text, wildcards } = &self.single_value()?.literal;
         match Pattern::from_wildcards(text, wildcards) {
             Some(pattern) => Ok(pattern_test(pattern)),
@@ -78,6 +81,27 @@ impl Operands<'_> {
 
     fn text_set_test(&self) -> Result<TextTest, SyntaxError> {
         self.set_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
+    }
+
+    /// The set is closed, so an ordering operator selects a part of it. Its value may be any text.
+    fn keyword_test(&self, allowed: &'static [&'static str]) -> Result<SetTest<&'static str>, SyntaxError> {
+        let is_selected: fn(&str, &str) -> bool = match self.operator {
+            ComparisonOperator::Less => |keyword, bound| keyword < bound,
+            ComparisonOperator::LessOrEqual => |keyword, bound| keyword <= bound,
+            ComparisonOperator::Greater => |keyword, bound| keyword > bound,
+            ComparisonOperator::GreaterOrEqual => |keyword, bound| keyword >= bound,
+            ComparisonOperator::Equal
+            | ComparisonOperator::NotEqual
+            | ComparisonOperator::In
+            | ComparisonOperator::Out => {
+                return self.set_test(|value| {
+                    let keyword = allowed.iter().find(|&&keyword| keyword == value.literal.text);
+                    keyword.copied().ok_or(Reason::NotAKeyword { field: self.field, allowed })
+                });
+            }
+        };
+        let bound = &*self.single_value()?.literal.text;
+        Ok(SetTest::OneOf(allowed.iter().copied().filter(|keyword| is_selected(keyword, bound)).collect()))
     }
 
     fn instant_test(&self) -> Result<InstantTest, SyntaxError> {

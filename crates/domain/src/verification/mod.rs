@@ -104,9 +104,10 @@ impl Check<VerificationVerdict> {
 }
 
 /// Fields that lists of verifications can be filtered by.
-pub static SEARCH_FIELDS: [Field; 8] = [
+pub static SEARCH_FIELDS: [Field; 9] = [
     Field { name: "status", kind: FieldKind::Keyword(<CheckStatus as strum::VariantNames>::VARIANTS) },
     Field { name: "verified", kind: FieldKind::Boolean },
+    Field { name: "no_sim_change", kind: FieldKind::Boolean },
     Field { name: "method", kind: FieldKind::Keyword(<Method as strum::VariantNames>::VARIANTS) },
     Field { name: "network_id", kind: FieldKind::Text },
     Field { name: "error_code", kind: FieldKind::Text },

@@ -40,12 +40,19 @@ impl Style {
     fn write_test(&self, test: &FieldTest) -> String {
         let order =
             |operators: [&str; 2], instant: &Timestamp| format!("{}{instant}", operators[usize::from(self.symbols)]);
+        let text_order = |operators: [&str; 2], text: &str| {
+            format!("{}{}", operators[usize::from(self.symbols)], self.quoted(&self.escaped(text)))
+        };
         match test {
             FieldTest::Text(TextTest::Set(texts)) => {
                 self.write_set_test(texts, |text| self.quoted(&self.escaped(text)))
             }
             FieldTest::Text(TextTest::Matches(pattern)) => format!("=={}", self.write_pattern(pattern)),
             FieldTest::Text(TextTest::DiffersFrom(pattern)) => format!("!={}", self.write_pattern(pattern)),
+            FieldTest::Text(TextTest::Before(text)) => text_order(["=lt=", "<"], text),
+            FieldTest::Text(TextTest::NotAfter(text)) => text_order(["=le=", "<="], text),
+            FieldTest::Text(TextTest::After(text)) => text_order(["=gt=", ">"], text),
+            FieldTest::Text(TextTest::NotBefore(text)) => text_order(["=ge=", ">="], text),
             FieldTest::Keyword(keywords) => self.write_set_test(keywords, |&keyword| keyword.to_owned()),
             FieldTest::Boolean(booleans) => self.write_set_test(booleans, bool::to_string),
             FieldTest::Identifier(ids) => self.write_set_test(ids, Uuid::to_string),
@@ -135,6 +142,10 @@ fn any_test(kind: FieldKind) -> BoxedStrategy<FieldTest> {
             any_set_test(any_text()).prop_map(TextTest::Set),
             any_pattern().prop_map(TextTest::Matches),
             any_pattern().prop_map(TextTest::DiffersFrom),
+            any_text().prop_map(TextTest::Before),
+            any_text().prop_map(TextTest::NotAfter),
+            any_text().prop_map(TextTest::After),
+            any_text().prop_map(TextTest::NotBefore),
         ]
         .prop_map(FieldTest::Text)
         .boxed(),

@@ -6,7 +6,6 @@ use ringtrue_domain::{
     page::PageRequest,
     phone::Msisdn,
     product::Product,
-    reverse_sms::SEARCH_FIELDS,
     search,
     sim_swap::SimSwapCheck,
     tenancy::{CredentialOwner, Mode, Project},
@@ -101,6 +100,9 @@ async fn check_is_read_and_listed_as_created() {
     for (text, found) in [
         ("status==COMPLETED", "ba"),
         ("verified==false", "b"),
+        ("no_sim_change==true", "a"),
+        ("no_sim_change!=true;status=gt=COMPLETED", "c"),
+        ("no_sim_change==false;reference_id=gt=a", "b"),
         ("error_code==mno_server_error", "c"),
         ("network_id==00101", "cba"),
         ("status=in=(ACCEPTED,PENDING,EXPIRED)", ""),

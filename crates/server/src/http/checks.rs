@@ -11,7 +11,7 @@ use ringtrue_domain::{
     lifecycle::{Check, Reference, Verdict},
     product::{Product, Scope},
     reverse_sms::SEARCH_FIELDS,
-    sim_swap::SimSwapCheck,
+    sim_swap::{self, SimSwapCheck},
     tenancy::Mode,
     timestamp,
 };
@@ -272,7 +272,7 @@ async fn list_sim_swap(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
-    let (page, filter) = (query.page_request()?, query.search_filter(&SEARCH_FIELDS)?);
+    let (page, filter) = (query.page_request()?, query.search_filter(&sim_swap::SEARCH_FIELDS)?);
     let page = app.engine.checks.sim_swap_checks(caller.project().id, filter, page).await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |check| SimSwapBody::from(&check))))
 }

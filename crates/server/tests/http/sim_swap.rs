@@ -287,6 +287,9 @@ async fn checks_can_be_searched_by_outcome(world: World) {
         ("?search=status==ERROR;error_code==mno_timeout", "d"),
         ("?search=verified==true", "a"),
         ("?search=verified==false", "b"),
+        ("?search=no_sim_change==true", "a"),
+        ("?search=no_sim_change==false", "b"),
+        ("?search=no_sim_change!=true;reference_id=gt=b", "dc"),
         ("?search=network_id==00101", "dcba"),
         ("?search=reference_id=in=(a,c)", "ca"),
         ("?search=status==EXPIRED", ""),
@@ -294,6 +297,7 @@ async fn checks_can_be_searched_by_outcome(world: World) {
         assert_eq!(found(query).await, references, "{query}");
     }
     backend.list("?search=phone_number==%2B990123456700").await.assert_problem(400, "search_invalid");
+    backend.list("?search=no_sim_change=gt=false").await.assert_problem(400, "search_invalid");
     backend.list("?size=0").await.assert_problem(400, "bad_request");
 
     let usage = format!("{}/usage?from=2025-12-31T00:00:00Z&to=2026-01-02T00:00:00Z", world.acme.path());

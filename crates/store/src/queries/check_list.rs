@@ -84,7 +84,7 @@ impl CheckList {
     async fn read_page(&self, tx: &mut dyn Tx, budget: &mut Budget) -> Result<Option<Page<AnyCheck>>, StoreError> {
         let deleted_before = tx.number("select deleted_before from check_retention where id = 1", &[]).await?;
         let span = self.filter.span.intersect(Span::since(deleted_before));
-        if self.filter.is_covered_by_counters() {
+        if self.filter.is_covered_by_counters(self.product) {
             return self.read_by_counters(tx, span, budget).await;
         }
         if !self.spend_budget(tx, budget, span).await? {
@@ -310,6 +310,8 @@ fn check_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "status" => "status",
         "verified" => "matched",
+        // The verdict of SIM Swap, and an addition to that of a verification.
+        "no_sim_change" => "(case when product = 'sim_swap' then matched else no_sim_change end)",
         "method" => "method",
         "network_id" => "network_id",
         // As in the API: expired Reverse SMS checks have no error code.
@@ -327,7 +329,7 @@ fn check_column(field: &str) -> Option<&'static str> {
 fn counter_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "status" => "status",
-        "verified" => "(case matched when 1 then true when 0 then false end)",
+        "verified" | "no_sim_change" => "(case matched when 1 then true when 0 then false end)",
         "network_id" => "nullif(network_id, '')",
         _ => return None,
     })

@@ -74,6 +74,14 @@ pub async fn filters_select_matching_projects(fixture: &StoreFixture) {
         ("created_at=ge=2026-11-15T02:30:09.1231Z", vec![]),
         ("created_at==2026-11-15T03:30:00.123+01:00", vec!["Shop"]),
         ("created_at==2026-11-15T02:30:00.1230001Z", vec![]),
+        // By code point: upper case is before lower case, and `ü` after `z`.
+        ("name=lt=Shop", vec!["*", "Bücher", "Sh_p"]),
+        ("name=gt=a", vec!["a*b", "it's; \"quoted\"", "back\\slash", "shop"]),
+        ("name=ge='Shop 50%';name=le='Shop 500'", vec!["Shop 500", "Shop 50%"]),
+        ("name=gt=Bz;name=lt=C", vec!["Bücher"]),
+        ("name<='*'", vec!["*"]),
+        ("mode=lt=m;disabled==true", vec!["*", "Shop 500"]),
+        ("mode=gt=z", vec![]),
         ("mode==live;disabled==true", vec!["*", "Shop 500"]),
         ("name==Shop,name==shop;mode==sandbox", vec!["Shop"]),
         ("(name==Shop,name==shop);mode==live", vec!["shop"]),
@@ -149,7 +157,7 @@ impl RandomBytes {
     fn comparison(&mut self, projects: &[Project], out: &mut String) {
         let project = &projects[self.below(projects.len())];
         let either = self.pick(&["==", "!="]);
-        match self.below(5) {
+        match self.below(6) {
             0 => {
                 let text =
                     self.pick(&["Shop", "*h*p*", "S*", r"*\\*", "*%*", "*_*", "*0", "B?cher", r"a\*b", "*s*l*", "*"]);
@@ -158,6 +166,10 @@ impl RandomBytes {
             1 => write!(out, "name{}('Shop','Bücher','*')", self.pick(&["=in=", "=out="])).unwrap(),
             2 => write!(out, "mode{either}{}", self.pick(&["live", "sandbox"])).unwrap(),
             3 => write!(out, "disabled{either}{}", self.pick(&["true", "false"])).unwrap(),
+            4 => {
+                let operator = self.pick(&["<", "<=", ">", ">="]);
+                write!(out, "name{operator}'{}'", self.pick(&["Shop", "Sh_", "a", "Bz", "Bücher", "*", "z"])).unwrap();
+            }
             _ => {
                 let operator = self.pick(&["==", "!=", "<", "<=", ">", ">="]);
                 let offset = [0, 1, -1][self.below(3)];
@@ -178,6 +190,10 @@ fn holds(filter: &Filter, project: &Project) -> bool {
             ("name", FieldTest::Text(TextTest::DiffersFrom(pattern))) => {
                 !matches_pattern(project.name.as_str(), pattern)
             }
+            ("name", FieldTest::Text(TextTest::Before(text))) => project.name.as_str() < text.as_str(),
+            ("name", FieldTest::Text(TextTest::NotAfter(text))) => project.name.as_str() <= text.as_str(),
+            ("name", FieldTest::Text(TextTest::After(text))) => project.name.as_str() > text.as_str(),
+            ("name", FieldTest::Text(TextTest::NotBefore(text))) => project.name.as_str() >= text.as_str(),
             ("mode", FieldTest::Keyword(choice)) => among(choice, &project.mode.into_str()),
             ("disabled", FieldTest::Boolean(choice)) => among(choice, &project.disabled),
             ("created_at", FieldTest::Instant(test)) => instant(test, project.created_at),

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::SEARCH_FIELDS,
     search::Field,
-    sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    sim_swap::{self, OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
     verification,
 };
 
@@ -114,7 +114,11 @@ fn masked_number(check: &AnyCheck) -> String {
 }
 
 pub fn search_fields(product: Product) -> &'static [Field] {
-    if product == Product::Verification { &verification::SEARCH_FIELDS } else { &SEARCH_FIELDS }
+    match product {
+        Product::Verification => &verification::SEARCH_FIELDS,
+        Product::SimSwap => &sim_swap::SEARCH_FIELDS,
+        Product::ReverseSms | Product::SecureSna | Product::Discovery | Product::Eligibility => &SEARCH_FIELDS,
+    }
 }
 
 /// The menu entry of a product's checks.
