@@ -195,7 +195,7 @@ pub enum SmsFault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected late[=SECONDS] (0 to 3600), duplicate[=COPIES] (0 to 10), spoofed[=NUMBER], garbled or split[=PARTS] (1 to 10)"
+    "expected late[=SECONDS] (0 to 3600), duplicate[=COPIES] (0 to 10), spoofed[=SENDER], garbled or split[=PARTS] (1 to 10)"
 )]
 pub struct InvalidFault;
 

@@ -386,7 +386,7 @@ pub struct TriggerArguments {
     /// Number of the simulated SIM, such as +990123456700 [default: the number of the check]
     #[arg(long, value_name = "NUMBER")]
     pub sim: Option<PrivateArgument>,
-    /// Fault to inject into the SMS: late[=SECONDS], duplicate[=COPIES], spoofed[=NUMBER], garbled, split[=PARTS]. May be
+    /// Fault to inject into the SMS: late[=SECONDS], duplicate[=COPIES], spoofed[=SENDER], garbled, split[=PARTS]. May be
     /// repeated.
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<SmsFault>,

@@ -3,13 +3,13 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
-    phone::Msisdn,
+    phone::{InvalidPhoneNumber, Msisdn},
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{operator_access::ExpectedSms, reverse_sms::SmsInstructions};
 use ringtrue_sandbox::{
     access::{queue_account, send_automatic_reply},
-    smsc::{FaultScript, SendError, Sms, Smsc},
+    smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
 };
 
 /// Maximum time to wait for delivery. Later deliveries continue in the background.
@@ -19,13 +19,32 @@ const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default)]
 pub struct Handsets(Option<Arc<Smsc>>);
 
+/// Sender of a simulated SMS: a number, or what cannot be attributed to a subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmsSender(SmsAddress);
+
+impl SmsSender {
+    /// A number, or a sender of [`SmsAddress::of_no_subscriber`].
+    pub fn parse(text: &str) -> Result<Self, InvalidPhoneNumber> {
+        match SmsAddress::of_no_subscriber(text) {
+            Some(address) => Ok(SmsSender(address)),
+            None => Msisdn::parse(text, Mode::Sandbox).map(|number| (&number).into()),
+        }
+    }
+}
+
+impl From<&Msisdn> for SmsSender {
+    fn from(number: &Msisdn) -> Self {
+        SmsSender(number.as_str().into())
+    }
+}
+
 /// Simulated delivery faults of an SMS. None by default.
-#[derive(Clone, Default, derive_more::Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SmsFaults {
     pub late_seconds: Option<i64>,
     pub extra_copies: Option<i64>,
-    #[debug(skip)]
-    pub spoofed_from: Option<String>,
+    pub spoofed_from: Option<SmsSender>,
     pub garbled: bool,
     pub parts: Option<i64>,
     pub out_of_order: bool,
@@ -61,7 +80,7 @@ impl SmsFaults {
             faults = faults.split_into(parts);
         }
         if let Some(sender) = self.spoofed_from {
-            faults = faults.with_spoofed_sender(sender);
+            faults = faults.with_spoofed_sender(sender.0);
         }
         if self.garbled {
             faults = faults.garbled();
@@ -82,14 +101,14 @@ impl Handsets {
     pub async fn send_sms(
         &self,
         project: &Project,
-        from: &Msisdn,
+        from: SmsSender,
         to: &Msisdn,
         body: &str,
         faults: SmsFaults,
     ) -> Result<(), HandsetError> {
         let smsc = self.0.as_ref().ok_or(HandsetError::NoOperator)?;
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
-        let sms = Sms::new(from.as_str(), to.as_str(), body)
+        let sms = Sms::new(from.0, to.as_str(), body)
             .with_faults(faults.into_fault_script())
             .with_account(queue_account(project));
         let delivery = smsc.send(sms).map_err(|error| match error {
@@ -108,5 +127,33 @@ impl Handsets {
         let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
         send_automatic_reply(smsc, project, &expected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders() {
+        let kind = |text: &str| match SmsSender::parse(text) {
+            Ok(SmsSender(SmsAddress::Number(number))) => number,
+            Ok(SmsSender(SmsAddress::Raw(address))) => address.ton.to_string(),
+            Err(error) => error.to_string(),
+        };
+        for (text, expected) in [
+            ("+990123456700", "+990123456700"),
+            ("", "unknown"),
+            ("112", "network_specific"),
+            ("80123456", "network_specific"),
+            ("My Bank", "alphanumeric"),
+            ("3-2-1 Bank", "alphanumeric"),
+            ("ELEVENCHARS", "alphanumeric"),
+        ] {
+            assert_eq!(kind(text), expected, "{text}");
+        }
+        for invalid in ["12", "990123456700", "TWELVE CHARS", "+12", "Bücher", "---", "BANK\n", "+BANK"] {
+            assert!(SmsSender::parse(invalid).is_err(), "{invalid}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use derive_setters::Setters;
 use ringtrue_smpp::{
-    pdu::{Address, EncodeError},
+    pdu::{Address, EncodeError, Npi, Ton},
     text::DataCoding,
 };
 use thiserror::Error;
@@ -40,6 +40,21 @@ impl From<Address> for SmsAddress {
 }
 
 impl SmsAddress {
+    /// A sender that cannot be attributed to a subscriber. An empty text is a withheld sender, three to eight digits are
+    /// a short code, and up to eleven letters, digits, spaces and `-._&` with a letter are an alphanumeric sender.
+    pub fn of_no_subscriber(text: &str) -> Option<Self> {
+        let is_alphanumeric = |character: char| character.is_ascii_alphanumeric() || " -._&".contains(character);
+        let ton = match text.len() {
+            0 => Ton::UNKNOWN,
+            3..=8 if text.bytes().all(|byte| byte.is_ascii_digit()) => Ton::NETWORK_SPECIFIC,
+            1..=11 if text.chars().all(is_alphanumeric) && text.contains(|c: char| c.is_ascii_alphabetic()) => {
+                Ton::ALPHANUMERIC
+            }
+            _ => return None,
+        };
+        Some(Self::Raw(Address { ton, npi: Npi::UNKNOWN, value: text.to_owned() }))
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Number(number) => number,

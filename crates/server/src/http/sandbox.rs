@@ -20,7 +20,7 @@ use super::{
     routes::{Routes, get, post},
 };
 use crate::{
-    handsets::{HandsetError, SmsFaults},
+    handsets::{HandsetError, SmsFaults, SmsSender},
     sandbox_operator::AUTHORIZE_PATH,
 };
 
@@ -65,6 +65,7 @@ struct SmsBody {
     from: String,
     to: String,
     body: String,
+    spoofed_from: Option<String>,
     faults: SmsFaults,
 }
 
@@ -78,16 +79,14 @@ async fn send_inbound_sms(
         return Err(Problem::new(ProblemCode::Forbidden, "simulated handsets are available in sandbox projects only"));
     }
     let sms = parse_sms_body(&caller.read_json(&app, request).await?)?;
-    let number = |pointer: &str, text: &str| {
-        let invalid =
-            |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"));
-        Msisdn::parse(text, Mode::Sandbox).map_err(invalid)
+    let invalid = |pointer: &'static str| {
+        move |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"))
     };
-    let (from, to) = (number("/from", &sms.from)?, number("/to", &sms.to)?);
-    if let Some(spoofed) = &sms.faults.spoofed_from {
-        number("/faults/spoofed_from", spoofed)?;
-    }
-    app.handsets.send_sms(caller.project(), &from, &to, &sms.body, sms.faults).await?;
+    let from = SmsSender::parse(&sms.from).map_err(invalid("/from"))?;
+    let to = Msisdn::parse(&sms.to, Mode::Sandbox).map_err(invalid("/to"))?;
+    let spoofed_from = sms.spoofed_from.as_deref().map(SmsSender::parse).transpose();
+    let faults = SmsFaults { spoofed_from: spoofed_from.map_err(invalid("/faults/spoofed_from"))?, ..sms.faults };
+    app.handsets.send_sms(caller.project(), from, &to, &sms.body, faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
@@ -104,7 +103,7 @@ impl From<HandsetError> for Problem {
 
 fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     let mut body = Object::parse(document)?;
-    let sms = SmsBody {
+    let mut sms = SmsBody {
         from: body.require("from", as_text)?,
         to: body.require("to", as_text)?,
         body: body.require("body", |node, pointer| {
@@ -116,12 +115,17 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
                 Err(JsonError::new(pointer, format!("at most {MAX_SMS_CHARACTERS} characters")))
             }
         })?,
-        faults: body.take("faults", parse_faults)?.unwrap_or_default(),
+        spoofed_from: None,
+        faults: SmsFaults::default(),
     };
+    if let Some((faults, spoofed_from)) = body.take("faults", parse_faults)? {
+        (sms.faults, sms.spoofed_from) = (faults, spoofed_from);
+    }
     body.finish(sms)
 }
 
-fn parse_faults(node: Node, pointer: &str) -> Result<SmsFaults, JsonError> {
+/// Returns the faults without the spoofed sender, and its text.
+fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>), JsonError> {
     fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
         move |node, pointer| {
             let number = as_integer(node, pointer)?;
@@ -134,11 +138,12 @@ fn parse_faults(node: Node, pointer: &str) -> Result<SmsFaults, JsonError> {
     let faults = SmsFaults {
         late_seconds: body.take("late_seconds", within(SmsFaults::LATE_SECONDS))?,
         extra_copies: body.take("extra_copies", within(SmsFaults::EXTRA_COPIES))?,
-        spoofed_from: body.take("spoofed_from", as_text)?,
+        spoofed_from: None,
         garbled: body.take("garbled", as_boolean)?.unwrap_or_default(),
         parts: body.take("parts", within(SmsFaults::PARTS))?,
         out_of_order: body.take("out_of_order", as_boolean)?.unwrap_or_default(),
         link_drops: body.take("link_drops", within(SmsFaults::LINK_DROPS))?,
     };
-    body.finish(faults)
+    let spoofed_from = body.take("spoofed_from", as_text)?;
+    body.finish((faults, spoofed_from))
 }

@@ -83,8 +83,11 @@ impl<'a> ReverseSmsClient<'a> {
     }
 
     pub async fn text_with(&self, sms: Value) {
-        let request = Request::post("/v1/sandbox/inbound-sms").bearer(&self.token).json(&sms);
-        self.world.send(request).await.assert(202);
+        self.send_text(sms).await.assert(202);
+    }
+
+    pub async fn send_text(&self, sms: Value) -> HttpResponse {
+        self.world.send(Request::post("/v1/sandbox/inbound-sms").bearer(&self.token).json(&sms)).await
     }
 
     /// Waits until all SMS are delivered, asserts the status, and returns the check.
@@ -268,6 +271,40 @@ async fn simulated_delivery_faults_do_not_change_the_outcome(world: World) {
     assert!(backend.get(&check.id).await.json().get("match").is_none());
 }
 
+async fn sender_that_cannot_be_attributed_ends_the_check(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    for (number, sms) in [
+        ("+990123456720", json!({"from": ""})),
+        ("+990123456722", json!({"from": "My Bank"})),
+        ("+990123456724", json!({"from": "80123"})),
+        ("+990123456726", json!({"from": "+990123456726", "faults": {"spoofed_from": "BANK"}})),
+        ("+990123456728", json!({"from": "+990123456728", "faults": {"spoofed_from": ""}})),
+        // An odd number, which does not match whoever sends.
+        ("+990123456729", json!({"from": "112"})),
+    ] {
+        let check = backend.create(json!({"phone_number": number})).await;
+        let mut sms = sms;
+        (sms["to"], sms["body"]) = (json!(check.receiver), json!(check.body));
+        backend.text_with(sms.clone()).await;
+        let ended = backend.expect_status(&check.id, "ERROR").await;
+        assert_eq!(ended["error_code"], "internal_error", "{sms}");
+    }
+    let sms = json!({"from": "+990123456700", "to": "+99000000001", "body": "VERIFY 0000000000"});
+    for (member, value) in [
+        ("from", "12"),
+        ("from", "TWELVE CHARS"),
+        ("from", "990123456700"),
+        ("from", "Bücher"),
+        ("to", "BANK"),
+        ("to", ""),
+    ] {
+        let mut sms = sms.clone();
+        sms[member] = json!(value);
+        let refused = backend.send_text(sms).await.assert_problem(400, "phone_number_invalid");
+        assert!(refused.detail().starts_with(&format!("`/{member}`: ")), "{}", refused.detail());
+    }
+}
+
 async fn auto_reply_concludes_checks(world: World) {
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
@@ -358,6 +395,7 @@ on_both_stores!(
     wrong_code_or_receiver_changes_nothing,
     duplicate_sms_conclude_once_with_one_callback,
     simulated_delivery_faults_do_not_change_the_outcome,
+    sender_that_cannot_be_attributed_ends_the_check,
     auto_reply_concludes_checks,
     project_settings_apply_to_checks,
 );

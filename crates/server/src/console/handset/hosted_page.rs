@@ -58,7 +58,7 @@ pub async fn send_sms(
         (_, Err(error)) => Err(to_sentence(&format!("invalid SIM number: {error}"))),
         (Some(StepInstructions::ReverseSms { receiver, sms_body }), Ok(from)) => app
             .handsets
-            .send_sms(&access.project, &from, receiver, sms_body, SmsFaults::default())
+            .send_sms(&access.project, (&from).into(), receiver, sms_body, SmsFaults::default())
             .await
             .map_err(problem_sentence),
         (_, Ok(_)) => Err("The page does not ask for an SMS.".to_owned()),

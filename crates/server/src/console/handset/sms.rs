@@ -21,7 +21,7 @@ use crate::{
         error::{ConsoleError, to_sentence},
         forms::{FormFields, SessionForm},
     },
-    handsets::SmsFaults,
+    handsets::{SmsFaults, SmsSender},
     http::{app::App, parameters::PathParameters},
 };
 
@@ -124,13 +124,11 @@ impl FaultFields {
             Ok(number) if range.contains(&number) => Ok(Some(number)),
             _ => Err(format!("{label} must be a number from {} to {}", range.start(), range.end())),
         };
-        if !self.spoofed_from.is_empty() {
-            Msisdn::parse(&self.spoofed_from, Mode::Sandbox).map_err(|error| format!("invalid sender: {error}"))?;
-        }
+        let spoofed_from = Some(&*self.spoofed_from).filter(|sender| !sender.is_empty()).map(SmsSender::parse);
         Ok(SmsFaults {
             late_seconds: number("delay", &self.late_seconds, SmsFaults::LATE_SECONDS)?,
             extra_copies: number("duplicates", &self.extra_copies, SmsFaults::EXTRA_COPIES)?,
-            spoofed_from: Some(self.spoofed_from.clone()).filter(|sender| !sender.is_empty()),
+            spoofed_from: spoofed_from.transpose().map_err(|error| format!("invalid sender: {error}"))?,
             garbled: self.garbled,
             parts: number("parts", &self.parts, SmsFaults::PARTS)?,
             out_of_order: self.out_of_order,
@@ -146,7 +144,7 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
     let error = match parse_sms(&fields) {
         Ok((from, to, faults)) => {
             let body = fields.get("body").unwrap_or_default();
-            match app.handsets.send_sms(&access.project, &from, &to, body, faults).await {
+            match app.handsets.send_sms(&access.project, from, &to, body, faults).await {
                 Ok(()) => return Ok(redirect_to_check(&app, &access, Product::ReverseSms, check)),
                 Err(error) => problem_sentence(error),
             }
@@ -158,13 +156,13 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
     render_handset(&app, &access, check_form, PhoneScreen::Sms(Box::new(draft))).await
 }
 
-fn parse_sms(fields: &FormFields) -> Result<(Msisdn, Msisdn, SmsFaults), String> {
+fn parse_sms(fields: &FormFields) -> Result<(SmsSender, Msisdn, SmsFaults), String> {
     let number = |label: &str, name| {
         let parsed = Msisdn::parse(fields.get(name).unwrap_or_default(), Mode::Sandbox);
         parsed.map_err(|error| format!("{label}: {error}"))
     };
     Ok((
-        number("invalid SIM number", "sim")?,
+        (&number("invalid SIM number", "sim")?).into(),
         number("invalid receiver", "receiver")?,
         FaultFields::read(fields).parse()?,
     ))

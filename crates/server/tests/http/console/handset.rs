@@ -136,6 +136,8 @@ async fn checks_survive_delivery_faults() {
         (&[("parts", "3"), ("out_of_order", "on")], Some("COMPLETED")),
         (&[("link_drops", "1")], Some("COMPLETED")),
         (&[("spoofed_from", "+990123456702")], Some("COMPLETED")),
+        (&[("spoofed_from", "BANK")], Some("internal_error")),
+        (&[("spoofed_from", "80123")], Some("internal_error")),
         (&[("garbled", "on")], None),
     ] {
         world.advance(SignedDuration::from_mins(10));
@@ -158,7 +160,7 @@ async fn invalid_sms_stays_on_the_phone() {
         ("parts", "11", "Parts must be a number from 1 to 10."),
         ("late_seconds", "soon", "Delay must be a number from 0 to 3600."),
         ("link_drops", "-1", "Connection losses must be a number from 0 to 3."),
-        ("spoofed_from", "me", "Invalid sender: "),
+        ("spoofed_from", "+12", "Invalid sender: "),
     ] {
         world.advance(SignedDuration::from_mins(10));
         let page = phone.text(&[(name, value)]).await.assert(400).text();
