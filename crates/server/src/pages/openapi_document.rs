@@ -72,20 +72,18 @@ impl OpenApiDocument {
         known_values(codes).filter_map(Value::as_str).collect()
     }
 
-    /// Whether the body of a response may have this error code.
+    /// Whether the body of a response may be a problem with this error code, or a check that ended with it.
     pub(super) fn may_contain_error(&self, response: &Value, error_code: &str) -> bool {
+        if response.get(ERROR_CODES).is_some() {
+            return array_items(response, ERROR_CODES).any(|known| known == error_code);
+        }
         let media_types = response.get("content").and_then(Value::as_object).into_iter().flat_map(Map::values);
         let mut schemas = media_types.filter_map(|media| self.error_code_schema(media.get("schema")?));
         schemas.any(|schema| known_values(schema).any(|known| known == error_code))
     }
 
-    /// Schema of `error_code`: the schema's own, or that of a schema that it includes.
     fn error_code_schema<'d>(&'d self, schema: &'d Value) -> Option<&'d Value> {
-        if let Some(own) = schema.pointer("/properties/error_code") {
-            return Some(self.resolve(own));
-        }
-        let referenced = schema.get("$ref").map(|_| self.resolve(schema));
-        referenced.into_iter().chain(array_items(schema, "allOf")).find_map(|part| self.error_code_schema(part))
+        Some(self.resolve(self.resolve(schema).pointer("/properties/error_code")?))
     }
 }
 
@@ -123,6 +121,9 @@ pub(super) fn str_member<'v>(node: &'v Value, name: &str) -> &'v str {
 pub(super) fn array_items<'v>(node: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     node.get(name).and_then(Value::as_array).into_iter().flatten()
 }
+
+/// Lists the error codes of a response.
+pub(super) const ERROR_CODES: &str = "x-error-codes";
 
 /// Lists the known values of an extensible enum.
 pub(super) const EXTENSIBLE_ENUM: &str = "x-extensible-enum";

@@ -39,7 +39,7 @@ impl Response {
         Ok(())
     }
 
-    pub fn check_body(&self, is_head: bool, headers: &Headers, body: &[u8]) -> Result<(), String> {
+    pub fn check_body(&self, is_head: bool, status: u16, headers: &Headers, body: &[u8]) -> Result<(), String> {
         if is_head && !body.is_empty() {
             return Err("the response to HEAD has a body".to_owned());
         }
@@ -57,14 +57,19 @@ impl Response {
         }
         let text = std::str::from_utf8(body).map_err(|e| e.to_string())?;
         let is_json = media_type.ends_with("/json") || media_type.ends_with("+json");
-        let value = if is_json {
+        let value: Value = if is_json {
             serde_json::from_str(text).map_err(|e| format!("the body is not JSON: {e}"))?
         } else if text.is_empty() {
             return Err("the body is empty".to_owned());
         } else {
             Value::from(text)
         };
-        conforms(validator, &value).map_err(|what| format!("{what}\n{text}"))
+        conforms(validator, &value).map_err(|what| format!("{what}\n{text}"))?;
+        let is_problem = value.get("error_code").is_some() && value.get("detail").is_some();
+        match value.get("status") {
+            Some(given) if is_problem && *given != status => Err(format!("the body has the status {given}\n{text}")),
+            _ => Ok(()),
+        }
     }
 }
 

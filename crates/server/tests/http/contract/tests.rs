@@ -5,11 +5,11 @@ use serde_json::json;
 use super::Contract;
 
 fn contract() -> Contract {
-    let problem = |status: u16| {
+    let problem = |code: &str| {
         json!({
+            "x-error-codes": [code],
             "headers": {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}},
-            "content": {"application/problem+json": {"schema": {
-                "$ref": "#/components/schemas/Problem", "properties": {"status": {"const": status}}}}},
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         })
     };
     let document = json!({
@@ -29,10 +29,15 @@ fn contract() -> Contract {
         "components": {
             "headers": {"RequestId": {"required": true, "schema": {"type": "string", "minLength": 1}}},
             "schemas": {"Problem": {
-                "type": "object", "required": ["status", "error_code"], "additionalProperties": false,
-                "properties": {"status": {}, "error_code": {"enum": ["not_found", "method_not_allowed"]}},
+                "type": "object", "required": ["status", "detail", "error_code"], "additionalProperties": false,
+                "properties": {
+                    "status": {}, "detail": {}, "error_code": {"x-extensible-enum": ["not_found", "method_not_allowed"]},
+                },
             }},
-            "responses": {"NotFound": problem(404), "MethodNotAllowed": problem(405), "OAuthMethodNotAllowed": problem(405)},
+            "responses": {"NotFound": problem("not_found")},
+        },
+        "x-method-responses": {
+            "MethodNotAllowed": problem("method_not_allowed"), "OAuthMethodNotAllowed": problem("method_not_allowed"),
         },
     });
     Contract::new(&document.to_string()).expect("a document")
@@ -49,8 +54,8 @@ const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
 const PROBLEM: (&str, &str) = ("Content-Type", "application/problem+json");
 const ID: (&str, &str) = ("x-request-id", "r1");
 const THING: &str = r#"{"id": "01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71", "at": "2026-11-14T09:30:00.123Z"}"#;
-const MISSING: &str = r#"{"status": 404, "error_code": "not_found"}"#;
-const METHOD: &str = r#"{"status": 405, "error_code": "method_not_allowed"}"#;
+const MISSING: &str = r#"{"status": 404, "detail": "none", "error_code": "not_found"}"#;
+const METHOD: &str = r#"{"status": 405, "detail": "none", "error_code": "method_not_allowed"}"#;
 
 fn accepts(call: &str, status: u16, pairs: &[(&str, &str)], body: &str) {
     assert_eq!(check(call, status, pairs, body), Ok(()));
@@ -103,7 +108,8 @@ fn unknown_path_must_return_404() {
     accepts("PUT /nowhere", 404, &[PROBLEM, ID], MISSING);
     refuses("GET /nowhere", 404, &[JSON, ID], MISSING, "not among");
     refuses("GET /nowhere", 200, &[JSON], THING, "the path is not documented");
-    refuses("GET /nowhere", 404, &[PROBLEM, ID], METHOD, "404");
+    refuses("GET /nowhere", 404, &[PROBLEM, ID], METHOD, "method_not_allowed");
+    refuses("GET /nowhere", 404, &[PROBLEM, ID], &MISSING.replace("404", "410"), "the body has the status 410");
 }
 
 #[test]
