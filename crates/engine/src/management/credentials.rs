@@ -182,7 +182,8 @@ impl Management {
         Ok(self.store.list_credentials(owner, page).await?)
     }
 
-    /// Deletes a credential. Its tokens are rejected from then on.
+    /// Deletes a credential. Its tokens are rejected from then on. A workspace keeps a live credential: without one its
+    /// backends could not create another.
     pub async fn delete_credential(
         &self,
         manager: &ManagementActor,
@@ -203,6 +204,9 @@ impl Management {
                     return Ok(());
                 }
                 TenantLookup::Found(DeleteCredentialOutcome::Stale) => {}
+                TenantLookup::Found(DeleteCredentialOutcome::LastOfWorkspace) => {
+                    return Err(ManagementError::LastCredential);
+                }
                 TenantLookup::OtherTenant => return Err(ManagementError::OtherOwner("credential")),
                 TenantLookup::NotFound => return Err(ManagementError::CredentialNotFound),
             }

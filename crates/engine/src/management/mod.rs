@@ -58,6 +58,8 @@ pub enum ManagementError {
     UnknownNetwork { position: usize, given: NetworkId },
     #[error("{0}")]
     LimitReached(String),
+    #[error("a workspace needs a live credential; create another one before you delete this one")]
+    LastCredential,
     #[error("the resource has changed: `If-Match` does not match its `ETag`")]
     PreconditionFailed,
     #[error("the resource is being changed by other requests; try again")]

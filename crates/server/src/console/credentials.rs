@@ -353,8 +353,13 @@ async fn show_deletion(
 /// `POST …/credentials/{client_id}/delete`
 async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
-    app.engine.management.delete_credential(&view.actor, view.owner, &ids.client_id()?, &|_| true).await?;
-    Ok(page::see_other(&view.path))
+    match app.engine.management.delete_credential(&view.actor, view.owner, &ids.client_id()?, &|_| true).await {
+        Ok(()) => Ok(page::see_other(&view.path)),
+        Err(error @ ManagementError::LastCredential) => {
+            view.render_one(&app, &ids, false, Some(to_sentence(&error.to_string()))).await
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Redirects to the project's credentials, which show the secret of a new one once.

@@ -136,6 +136,9 @@ error_catalog! {
     LimitReached: CONFLICT "limit_reached" "Limit reached",
         "A limit is reached: the projects of a workspace, the active credentials of a project or workspace, the members and pending invitations of a workspace, or the resends of a callback. `detail` names the limit.",
         "For projects, reuse a disabled one. For credentials, delete unused ones; `last_used_at` helps to find them. For members, remove a member or withdraw an invitation in the console. The administrator of this deployment can raise these limits.\n\nA callback can be resent 20 times. Read the check to get its result instead.";
+    LastCredential: CONFLICT "last_credential" "Last credential",
+        "The credential is the last live one of its workspace. Expired credentials and those that were replaced do not count.",
+        "Create another credential first, then delete this one. To replace a credential, rotate it in the console.";
     IdempotencyInProgress: CONFLICT "idempotency_in_progress" "Request still running",
         "The first request with this `Idempotency-Key` is still being processed.",
         "Wait, then send the same request again to get the response of the first one.";

@@ -208,6 +208,7 @@ impl From<ManagementError> for Problem {
                 ProblemCode::BadRequest
             }
             ManagementError::LimitReached(_) => ProblemCode::LimitReached,
+            ManagementError::LastCredential => ProblemCode::LastCredential,
             ManagementError::PreconditionFailed => ProblemCode::PreconditionFailed,
             ManagementError::ConcurrentUpdates => return Problem::unavailable(detail),
             ManagementError::Store(cause) => return cause.into(),

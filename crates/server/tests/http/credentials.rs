@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -84,12 +85,48 @@ async fn deleted_credential_returns_404(world: World) {
 
 async fn credential_can_delete_itself(world: World) {
     let path = format!("{}/credentials", world.acme.path());
+    create(&world, &path, &json!({})).await.assert(201);
     let token = world.management_token().await;
     let itself = format!("{path}/{}", world.acme.client_id);
     world.send(Request::delete(&itself).bearer(&token)).await.assert(204);
     world.send(Request::get(&path).bearer(&token)).await.assert_problem(401, "unauthorized");
     let again = world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await;
     again.assert_problem(401, "unauthorized");
+}
+
+async fn last_live_credential_of_a_workspace_stays(world: World) {
+    let path = format!("{}/credentials", world.acme.path());
+    let first = format!("{path}/{}", world.acme.client_id);
+    world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
+    // A credential that expires counts until then, and can be deleted after.
+    let end = world.node.engine.clock().now() + SignedDuration::from_secs(60);
+    let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
+    let short_lived = format!("{path}/{}", text(&created, "client_id"));
+    world.manage(Request::delete(&short_lived)).await.assert(204);
+    let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
+    let short_lived = format!("{path}/{}", text(&created, "client_id"));
+    world.advance(SignedDuration::from_secs(60));
+    world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
+    world.manage(Request::delete(&short_lived)).await.assert(204);
+
+    // Credentials of projects do not count, and the last one of a project can be deleted.
+    let project = world.project("Shop", json!({})).await;
+    world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
+    world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);
+
+    // All at once: one stays.
+    let mut all = vec![(world.acme.client_id.clone(), world.acme.client_secret.clone())];
+    for _ in 0..4 {
+        let created = create(&world, &path, &json!({})).await.assert(201).json();
+        all.push((text(&created, "client_id"), text(&created, "client_secret")));
+    }
+    let token = world.management_token().await;
+    let deletions = all.iter().map(|(id, _)| world.send(Request::delete(&format!("{path}/{id}")).bearer(&token)));
+    let statuses: Vec<_> = join_all(deletions).await.iter().map(|response| response.status).collect();
+    // 401 if the token's own credential was deleted before.
+    assert!(statuses.iter().all(|status| [204, 401, 409].contains(status)), "{statuses:?}");
+    let logins = join_all(all.iter().map(|(id, secret)| world.token_request(id, secret, "management"))).await;
+    assert!(logins.iter().any(|response| response.status == 200), "{statuses:?}");
 }
 
 async fn credential_can_have_an_expiry(world: World) {
@@ -194,6 +231,7 @@ on_both_stores!(
     several_credentials_can_be_active,
     deleted_credential_returns_404,
     credential_can_delete_itself,
+    last_live_credential_of_a_workspace_stays,
     credential_can_have_an_expiry,
     expired_credential_is_still_listed,
     invalid_bodies_are_rejected,

@@ -411,6 +411,9 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
                 return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::Stale)));
             }
+            if is_last_of_workspace(tx, owner, &client_id, at).await? {
+                return Ok(TransactionEnd::Rollback(TenantLookup::Found(DeleteCredentialOutcome::LastOfWorkspace)));
+            }
             let update = "update credentials set deleted_at = $1, changed = $2 where client_id = $3";
             tx.run(update, values![at, version.0, client_id.as_str()]).await?;
             insert_audit_event(tx, &event).await?;
@@ -495,6 +498,29 @@ async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> 
         now = values.len()
     );
     tx.number(sql, &values).await
+}
+
+/// Whether a credential can be used and no other credential of its workspace can, except those that retire. The caller
+/// holds the lock on the control plane version, so no other deletion runs at the same time.
+async fn is_last_of_workspace(
+    tx: &mut dyn Tx,
+    owner: CredentialOwner,
+    client_id: &ClientId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let CredentialOwner::Workspace(_) = owner else { return Ok(false) };
+    let (condition, mut values) = not_deleted_condition(owner);
+    values.extend(values![now, client_id.as_str()].iter().cloned());
+    let (now, client_id) = (values.len() - 1, values.len());
+    let is_valid = format!("{condition} and (expires_at is null or expires_at > ${now})");
+    let usable = format!(
+        "select count(*) from credentials
+          where {is_valid} and (retires_at is null or retires_at > ${now}) and client_id = ${client_id}"
+    );
+    let others = format!(
+        "select count(*) from credentials where {is_valid} and retires_at is null and client_id <> ${client_id}"
+    );
+    Ok(tx.number(usable, &values).await? > 0 && tx.number(others, &values).await? == 0)
 }
 
 /// Minimum retention of deleted credentials, so that a disconnected node still learns of the deletion.

@@ -200,6 +200,56 @@ pub async fn only_newest_dead_credentials_are_kept(fixture: &StoreFixture) {
     assert_eq!(store.find_credential(others.owner, &others.client_id).await.unwrap(), TenantLookup::Found(others));
 }
 
+pub async fn last_live_credential_of_a_workspace_is_not_deleted(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let acme = sample::stored_workspace(store).await;
+    let owner = CredentialOwner::Workspace(acme.id);
+    let [first] = &store.list_credentials(owner, sample::first_100()).await.unwrap().items[..] else { panic!() };
+    let delete = async |credential: &Credential, at| {
+        let event = sample::event(acme.id, Action::CredentialDeleted);
+        store.delete_credential(owner, &credential.client_id, None, at, &event).await.unwrap()
+    };
+    let last = TenantLookup::Found(DeleteCredentialOutcome::LastOfWorkspace);
+    let deleted = TenantLookup::Found(DeleteCredentialOutcome::Deleted);
+    let before = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap().total_items;
+    assert_eq!(delete(first, sample::now()).await, last);
+    let events = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap().total_items;
+    assert_eq!(events, before, "nothing is written");
+
+    // A credential that retires is not live; the one that replaces it is.
+    let new = Credential { expires_at: None, ..sample::credential(owner) };
+    let event = sample::event(acme.id, Action::CredentialCreated);
+    store.rotate_credential(first, &new, sample::later(100), &event, sample::LIMITS).await.unwrap();
+    assert_eq!(delete(&new, sample::later(10)).await, last);
+    assert_eq!(delete(first, sample::later(10)).await, deleted);
+
+    // Neither is an expired one, which can be deleted.
+    let expired = Credential { expires_at: Some(sample::later(20)), ..sample::credential(owner) };
+    store.create_credential(&expired, &event, None, sample::LIMITS).await.unwrap();
+    assert_eq!(delete(&new, sample::later(20)).await, last);
+    assert_eq!(delete(&expired, sample::later(20)).await, deleted);
+}
+
+pub async fn concurrent_deletions_leave_a_workspace_credential(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let acme = sample::stored_workspace(&*fixture.store).await;
+    let owner = CredentialOwner::Workspace(acme.id);
+    for _ in 0..7 {
+        let event = sample::event(acme.id, Action::CredentialCreated);
+        let credential = Credential { expires_at: None, ..sample::credential(owner) };
+        fixture.store.create_credential(&credential, &event, None, sample::LIMITS).await.unwrap();
+    }
+    let all = fixture.store.list_credentials(owner, sample::first_100()).await.unwrap().items;
+    let deletions = all.iter().zip(stores.iter().cycle()).map(|(credential, store)| async move {
+        let event = sample::event(acme.id, Action::CredentialDeleted);
+        store.delete_credential(owner, &credential.client_id, None, sample::now(), &event).await.unwrap()
+    });
+    let results = join_all(deletions).await;
+    let last = TenantLookup::Found(DeleteCredentialOutcome::LastOfWorkspace);
+    assert_eq!(results.iter().filter(|&result| *result == last).count(), 1);
+    assert_eq!(fixture.store.list_credentials(owner, sample::first_100()).await.unwrap().total_items, 1);
+}
+
 pub async fn stale_credential_is_not_deleted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;

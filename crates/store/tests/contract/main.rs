@@ -163,6 +163,8 @@ contract! {
         deleted_credential_is_not_found,
         credential_is_deleted_only_by_its_owner,
         concurrent_deletions_of_a_credential_succeed_once,
+        last_live_credential_of_a_workspace_is_not_deleted,
+        concurrent_deletions_leave_a_workspace_credential,
         live_credentials_per_owner_are_limited,
         only_newest_dead_credentials_are_kept,
         stale_credential_is_not_deleted,

@@ -71,6 +71,8 @@ pub enum DeleteCredentialOutcome {
     Deleted,
     /// The credential has changed since it was read.
     Stale,
+    /// The workspace has no other live credential. One that retires does not count.
+    LastOfWorkspace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +153,8 @@ pub trait CredentialStore: Send + Sync {
     async fn list_credentials(&self, owner: CredentialOwner, page: PageRequest)
     -> Result<Page<Credential>, StoreError>;
 
-    /// Marks a credential as deleted; with `expected`, only if it is unchanged.
+    /// Marks a credential as deleted; with `expected`, only if it is unchanged. The last live credential of a workspace
+    /// stays.
     async fn delete_credential(
         &self,
         owner: CredentialOwner,

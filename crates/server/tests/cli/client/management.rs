@@ -48,4 +48,7 @@ fn workspace_and_project_credentials_are_created_listed_and_deleted() {
         let gone = client.run(&format!("credentials get {id}{owner}")).expect_code(1).errors();
         assert!(gone.contains("(credential_not_found)"), "{gone}");
     }
+    let last = text(&client.json("credentials list")[0], "client_id").to_owned();
+    let kept = client.run(&format!("credentials delete {last}")).expect_code(1).errors();
+    assert!(kept.contains("(last_credential)"), "{kept}");
 }

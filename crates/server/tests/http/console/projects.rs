@@ -248,6 +248,9 @@ async fn only_owners_manage_workspace_credentials() {
     let gone = owner.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
     assert_eq!(location(&gone), page);
     assert_eq!(world.token_request(&id, &secret, "management").await.status, 401);
+    let last = owner.submit(&page, &format!("{page}/{}/delete", world.acme.client_id), &[]).await.assert(400).text();
+    assert!(last.contains("A workspace needs a live credential"), "{last}");
+    world.token(&world.acme.client_id, &world.acme.client_secret, "management").await;
     // Credentials of a project are not workspace credentials.
     let project = world.project("Shop", json!({})).await;
     owner.submit(&page, &format!("{page}/{}/delete", project.client_id), &[]).await.assert(403);
