@@ -474,6 +474,10 @@ async fn match_is_followed_by_the_sim_swap_question(world: World) {
         assert_eq!(steps(&ended), [("secure_sna", "COMPLETED", ""), step]);
         assert_eq!(receiver.next().await.json(), ended);
     }
+    for (search, count) in [("no_sim_change==true", 1), ("no_sim_change==false", 1), ("no_sim_change!=true", 3)] {
+        let found = client.list(&format!("?search={search}")).await.assert(200).json();
+        assert_eq!(found["page"]["total_elements"], count, "{search}");
+    }
     // The project may not ask.
     let products = json!({"products": ["verification", "secure_sna", "reverse_sms"]});
     let without = VerificationClient::of(&world, world.project("Without SIM Swap", products).await).await;
