@@ -166,6 +166,18 @@ impl Idempotency {
         }))
     }
 
+    /// Stores the response to a request with a key that succeeded without changes.
+    pub(crate) async fn complete<T>(
+        &self,
+        request: Option<&IdempotentRequest<'_, T>>,
+        result: &T,
+    ) -> Result<(), StoreError> {
+        match self.seal_response(request, result)? {
+            Some(response) => self.store.complete_idempotency_key(response).await,
+            None => Ok(()),
+        }
+    }
+
     fn unseal_response(&self, claim: &ClaimedKey, sealed: &[u8]) -> Option<StoredResponse> {
         let plain = self.context.unseal(&claim.context(), sealed)?;
         let (status, body) = plain.split_first_chunk::<2>()?;

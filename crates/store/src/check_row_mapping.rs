@@ -13,8 +13,8 @@ use ringtrue_domain::{
     verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, RedirectSession, RedirectSessionRecord,
-    SealedVerdict, StoreError, TokenHash, VerificationRecord,
+    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, ListedProgress, RedirectSession,
+    RedirectSessionRecord, SealedVerdict, StoreError, TokenHash, VerificationRecord,
 };
 use serde::{Deserialize, Serialize};
 
@@ -241,7 +241,8 @@ pub(crate) fn has_redirect_session(product: Product) -> bool {
 /// Columns of a verification, read after those of its check.
 macro_rules! verification_columns {
     () => {
-        "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at"
+        "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at, \
+         verifications.code_hash, verifications.locale"
     };
 }
 pub(crate) use verification_columns;
@@ -255,13 +256,19 @@ pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, Stor
         progress: read_progress(&mut row)?,
         input: row.bytes_or_null("input")?.map(Sealed),
         code_redeemed_at: row.instant_or_null("code_redeemed_at")?,
+        code_hash: row.digest_or_null("code_hash")?.map(TokenHash),
+        locale: row.parsed_or_null("locale")?,
     })
 }
 
-/// Reads the columns `check_id` and `progress`.
-pub(crate) fn progress_from_row(row: Row) -> Result<(CheckId, Progress), StoreError> {
+/// Reads the columns `check_id`, `progress` and the status of the step's check.
+pub(crate) fn progress_from_row(row: Row) -> Result<ListedProgress, StoreError> {
     let mut row = row.reader("verifications");
-    Ok((CheckId(row.uuid("check_id")?), read_progress(&mut row)?))
+    Ok(ListedProgress {
+        verification: CheckId(row.uuid("check_id")?),
+        progress: read_progress(&mut row)?,
+        step_status: row.parsed_or_null("step_status")?,
+    })
 }
 
 fn read_progress(row: &mut RowReader) -> Result<Progress, StoreError> {
@@ -298,7 +305,7 @@ pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError
     let step_to_json = |step: &Step| StepJson {
         product: step.product.to_string(),
         check: step.check.map(|check| check.0),
-        status: step.state.status().into_str().to_owned(),
+        status: step.state.final_status().unwrap_or(CheckStatus::Accepted).into_str().to_owned(),
         matched: match step.state {
             StepState::Completed { matched } => Some(matched),
             _ => None,

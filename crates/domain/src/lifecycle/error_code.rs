@@ -36,8 +36,12 @@ pub enum ErrorCode {
     CodeAttemptsExceeded,
     /// No method of the verification is left.
     MethodsExhausted,
-    /// The caller or the end-user gave up this step of a verification.
+    /// The caller or the end-user gave up this step of a verification, or the end-user gave up the verification.
     GivenUp,
+    /// The end-user said that the number of the verification is not theirs.
+    WrongNumber,
+    /// The caller cancelled the verification.
+    Cancelled,
     /// Too many checks of the number: this step of a verification could not begin.
     TooManyRequests,
 }

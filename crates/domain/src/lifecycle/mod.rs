@@ -173,6 +173,15 @@ impl<V: Clone> Check<V> {
         if self.expires_at <= at { self.expire() } else { self.conclude(outcome, at) }
     }
 
+    /// The check as pending, unless it is pending or concluded already.
+    #[must_use]
+    pub fn into_pending(mut self, at: Timestamp) -> Self {
+        if matches!(self.state, Lifecycle::Open(OpenState::Accepted)) {
+            self.state = Lifecycle::Open(OpenState::Pending { since: at.max(self.created_at) });
+        }
+        self
+    }
+
     /// Concludes a step of a verification that the caller or the end-user gave up.
     pub fn give_up(self, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
         self.conclude_unless_expired(CheckOutcome::Error(ErrorCode::GivenUp), at)

@@ -4,6 +4,7 @@
 //! its steps. It has at most one open step, and what follows a step depends only on how the step ended: every end
 //! without a verdict leads to the next method or ends the verification.
 
+mod locale;
 mod settings;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use crate::{
     sim_swap::SimSwapPeriod,
 };
 
+pub use locale::{InvalidLocale, Locale};
 pub use settings::{
     Brand, BrandName, Colour, InvalidBrandName, InvalidColour, InvalidLogoUrl, InvalidVerificationTtl, LogoUrl,
     VerificationSettings, VerificationTtl,
@@ -116,6 +118,24 @@ pub static SEARCH_FIELDS: [Field; 9] = [
     Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
+/// How an end-user ends a verification at its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserEnd {
+    /// No method is possible, such as on a phone that cannot send a text.
+    GivenUp,
+    /// The number is not theirs.
+    WrongNumber,
+}
+
+impl UserEnd {
+    pub fn error_code(self) -> ErrorCode {
+        match self {
+            UserEnd::GivenUp => ErrorCode::GivenUp,
+            UserEnd::WrongNumber => ErrorCode::WrongNumber,
+        }
+    }
+}
+
 /// One step of a verification: a check of a method, or the SIM Swap check at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -137,13 +157,13 @@ pub enum StepState {
 }
 
 impl StepState {
-    /// An open step is reported as accepted: its own check says more.
-    pub fn status(self) -> CheckStatus {
+    /// The status of the step's check. `None` while it is open: only the check knows whether its device has come.
+    pub fn final_status(self) -> Option<CheckStatus> {
         match self {
-            StepState::Open => CheckStatus::Accepted,
-            StepState::Completed { .. } => CheckStatus::Completed,
-            StepState::Expired => CheckStatus::Expired,
-            StepState::Error(_) => CheckStatus::Error,
+            StepState::Open => None,
+            StepState::Completed { .. } => Some(CheckStatus::Completed),
+            StepState::Expired => Some(CheckStatus::Expired),
+            StepState::Error(_) => Some(CheckStatus::Error),
         }
     }
 
@@ -209,6 +229,23 @@ impl Progress {
         Some((step.product, step.check?))
     }
 
+    /// Whether the open step follows one that was given up.
+    pub fn follows_given_up_step(&self) -> bool {
+        matches!(self.steps.as_slice(), [.., before, _] if before.state == StepState::Error(ErrorCode::GivenUp))
+    }
+
+    /// The check of the last Secure SNA step with a verdict. A redeemed code is that of this check.
+    pub fn redeemed_step(&self) -> Option<CheckId> {
+        let is_redeemed =
+            |step: &&Step| step.product == Product::SecureSna && matches!(step.state, StepState::Completed { .. });
+        self.steps.iter().rev().find(is_redeemed)?.check
+    }
+
+    /// Whether a Secure SNA step has ended, so that codes of it may exist.
+    pub fn has_ended_silent_step(&self) -> bool {
+        self.steps.iter().any(|step| step.product == Product::SecureSna && step.state != StepState::Open)
+    }
+
     /// The methods that were not tried yet, in order.
     pub fn remaining_methods(&self) -> impl Iterator<Item = Method> {
         let is_tried = |method: &Method| self.steps.iter().any(|step| step.product == method.product());
@@ -239,6 +276,15 @@ impl Progress {
         Ok((self, next))
     }
 
+    /// Ends the open step because the verification ends with it: it is cancelled, or the end-user gave it up.
+    pub fn abandon_step(mut self) -> Result<Self, AlreadyConcluded> {
+        let Some(step) = self.steps.last_mut().filter(|step| step.state == StepState::Open) else {
+            return Err(AlreadyConcluded);
+        };
+        step.state = StepState::Error(ErrorCode::GivenUp);
+        Ok(self)
+    }
+
     /// Records that the check of a method could not be created.
     #[must_use]
     pub fn skip_method(mut self, method: Method, code: ErrorCode, is_past_ttl: bool) -> (Self, Move) {
@@ -255,6 +301,11 @@ impl Progress {
                 Some(period) => Move::AskSimSwap(period),
                 None => completed(true, method, None),
             },
+            (Some(Method::ReverseSms), StepState::Completed { matched: false })
+                if !is_past_ttl && self.may_text_again() =>
+            {
+                Move::Start(Method::ReverseSms)
+            }
             (Some(method), StepState::Completed { matched: false }) if self.is_verdict_on_mismatch(method) => {
                 completed(false, method, None)
             }
@@ -265,6 +316,12 @@ impl Progress {
                 None => Move::End(CheckOutcome::Error(ErrorCode::InternalError)),
             },
         }
+    }
+
+    /// Whether a second Reverse SMS step follows the mismatch of the first. Phones with two SIMs may send the text with
+    /// the wrong one.
+    fn may_text_again(&self) -> bool {
+        self.steps.iter().filter(|step| step.product == Product::ReverseSms).count() == 1
     }
 
     /// Whether a mismatch of this method is a verdict. Phones with two SIMs may use the other one for mobile data, so

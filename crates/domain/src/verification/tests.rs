@@ -78,18 +78,43 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         (both(), &[(Verdict(false), false)], 1, Some(end(false, SecureSna, None))),
         (both(), &[(NOT_MOBILE, false)], 2, None),
         (both(), &[(Expired, false), (Verdict(true), false)], 2, Some(end(true, ReverseSms, None))),
-        (both(), &[(NOT_MOBILE, false), (Verdict(false), false)], 2, Some(end(false, ReverseSms, None))),
+        // The text may have come from the other SIM of the phone: it is sent once more.
+        (both(), &[(NOT_MOBILE, false), (Verdict(false), false)], 3, None),
+        (
+            both(),
+            &[(NOT_MOBILE, false), (Verdict(false), false), (Verdict(true), false)],
+            3,
+            Some(end(true, ReverseSms, None)),
+        ),
+        (
+            both(),
+            &[(NOT_MOBILE, false), (Verdict(false), false), (Verdict(false), false)],
+            3,
+            Some(end(false, ReverseSms, None)),
+        ),
+        (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, false)], 3, Some(exhausted)),
+        (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, true)], 3, Some(CheckOutcome::Expired)),
+        (both(), &[(NOT_MOBILE, false), (Verdict(false), true)], 2, Some(end(false, ReverseSms, None))),
+        // A sender that cannot be attributed is no mismatch.
+        (both(), &[(NOT_MOBILE, false), (Error(ErrorCode::InternalError), false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, false), (Expired, false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, true)], 1, Some(CheckOutcome::Expired)),
         (both(), &[(NOT_MOBILE, false), (Expired, true)], 2, Some(CheckOutcome::Expired)),
         (falling_back(), &[(Verdict(false), false)], 2, None),
         (falling_back(), &[(Verdict(false), true)], 1, Some(CheckOutcome::Expired)),
         (falling_back(), &[(Verdict(false), false), (Verdict(true), false)], 2, Some(end(true, ReverseSms, None))),
-        (falling_back(), &[(Verdict(false), false), (Verdict(false), false)], 2, Some(end(false, ReverseSms, None))),
+        (falling_back(), &[(Verdict(false), false), (Verdict(false), false)], 3, None),
+        (falling_back(), &[(Verdict(false), false); 3], 3, Some(end(false, ReverseSms, None))),
         (falling_back(), &[(Verdict(false), false), (Expired, false)], 2, Some(exhausted)),
         (falling_back(), &[(Verdict(false), false), (Expired, true)], 2, Some(CheckOutcome::Expired)),
         (silent_only(), &[(Verdict(false), false)], 1, Some(exhausted)),
-        (sms_first(), &[(Verdict(false), false)], 1, Some(end(false, ReverseSms, None))),
+        (sms_first(), &[(Verdict(false), false); 2], 2, Some(end(false, ReverseSms, None))),
+        (
+            sms_first(),
+            &[(Verdict(false), false), (Expired, false), (Verdict(true), false)],
+            3,
+            Some(end(true, SecureSna, None)),
+        ),
         (sms_first(), &[(Expired, false), (Verdict(false), false)], 2, Some(exhausted)),
         (with_sim_swap(), &[(Verdict(true), false)], 2, None),
         (with_sim_swap(), &[(Verdict(false), false)], 1, Some(end(false, SecureSna, None))),
@@ -105,6 +130,15 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         let (started, outcome, _) = walk(progress.clone(), ends);
         assert_eq!((started.len(), outcome), (steps, expected), "{progress:?} {ends:?}");
     }
+}
+
+#[test]
+fn abandoned_step_is_given_up() {
+    let progress = Progress::new(vec![SecureSna, ReverseSms], false, None);
+    assert_eq!(progress.clone().abandon_step(), Err(AlreadyConcluded));
+    let abandoned = progress.begin_step(Product::SecureSna, id(1)).unwrap().abandon_step().unwrap();
+    assert_eq!(abandoned.steps.last().unwrap().state, StepState::Error(ErrorCode::GivenUp));
+    assert_eq!(abandoned.abandon_step(), Err(AlreadyConcluded));
 }
 
 #[test]
@@ -133,12 +167,18 @@ proptest! {
         ]),
         fall_back_on_mismatch: bool,
         asks_sim_swap: bool,
-        ends in prop::collection::vec((step_ends(), any::<bool>()), 4),
+        ends in prop::collection::vec((step_ends(), any::<bool>()), 5),
     ) {
         let progress = Progress::new(methods.clone(), fall_back_on_mismatch, asks_sim_swap.then(period));
         let (started, outcome, progress) = walk(progress, &ends);
-        // Whatever happens, it ends after one step of each method and the SIM Swap step.
-        prop_assert!(outcome.is_some() && started.len() <= methods.len() + 1);
+        // Whatever happens, it ends after one step of each method, one more text and the SIM Swap step.
+        prop_assert!(outcome.is_some() && started.len() <= methods.len() + 2);
+        let texts = progress.steps.iter().filter(|step| step.product == Product::ReverseSms);
+        let texts: Vec<_> = texts.map(|step| step.state).collect();
+        prop_assert!(texts.len() <= 2);
+        // A text is sent once more after a mismatch only.
+        let mismatch = StepState::Completed { matched: false };
+        prop_assert!(texts.len() < 2 || texts[0] == mismatch);
         prop_assert_eq!(progress.open_step(), None);
         prop_assert_eq!(progress.clone().end_step(StepEnd::Expired, false), Err(AlreadyConcluded));
         for (index, (end, is_past_ttl)) in ends.iter().take(started.len()).enumerate() {
@@ -147,7 +187,8 @@ proptest! {
             // Past the ttl only the SIM Swap step follows.
             prop_assert!(is_last || !is_past_ttl || started[index + 1] == Product::SimSwap);
             // A method without a verdict leads on while another is left.
-            let has_next = started[index] != Product::SimSwap && index + 1 < methods.len();
+            let is_untried = |method: &Method| !started[..=index].contains(&method.product());
+            let has_next = started[index] != Product::SimSwap && methods.iter().any(is_untried);
             prop_assert!(is_verdict || *is_past_ttl || !has_next || !is_last);
         }
         let has_verdict = progress.steps.iter().any(|step| matches!(step.state, StepState::Completed { .. }));

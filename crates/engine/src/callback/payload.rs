@@ -111,12 +111,14 @@ pub struct StepBody {
     error_code: Option<&'static str>,
 }
 
-impl From<&Step> for StepBody {
-    fn from(step: &Step) -> Self {
+impl StepBody {
+    /// `open_status` is that of the check of an open step. Without a check it is accepted.
+    pub fn new(step: &Step, open_status: Option<CheckStatus>) -> Self {
+        let status = step.state.final_status().or(open_status).unwrap_or(CheckStatus::Accepted);
         StepBody {
             method: step.product.into_str(),
             check_id: step.check.map(|check| check.to_string()),
-            status: step.state.status().into_str(),
+            status: status.into_str(),
             // The result of SIM Swap is `no_sim_change` of the verification.
             matched: match step.state {
                 StepState::Completed { matched } if step.product != Product::SimSwap => Some(matched),
@@ -142,7 +144,7 @@ pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, pr
         method: verdict.map(|verdict| verdict.method.into_str()),
         no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
         methods: progress.methods.iter().map(Method::into_str).collect(),
-        steps: progress.steps.iter().map(StepBody::from).collect(),
+        steps: progress.steps.iter().map(|step| StepBody::new(step, None)).collect(),
         created_at: format_time(check.created_at),
         updated_at: check.updated_at().map(format_time),
         reference_id: check.reference.as_ref().map(Reference::as_str),

@@ -117,7 +117,7 @@ impl SilentFlow {
         Ok((code, hash))
     }
 
-    pub(super) fn redirect_code_hash(&self, check: CheckId, code: &str) -> Result<TokenHash, StoreError> {
+    pub(crate) fn redirect_code_hash(&self, check: CheckId, code: &str) -> Result<TokenHash, StoreError> {
         self.token_hash(b"redirect-code", check, code)
     }
 

@@ -13,7 +13,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, Lifecycle, OpenState, Reference, Verdict},
+    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ErrorCode, Lifecycle, OpenState, Reference, Verdict},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -22,7 +22,7 @@ use ringtrue_domain::{
     search::Filter,
     sim_swap::SimSwapPeriod,
     tenancy::{Project, ProjectId, SmsPrefix},
-    verification::{Method, Progress, VerificationCheck, VerificationTtl, select_methods},
+    verification::{Locale, Method, Progress, UserEnd, VerificationCheck, VerificationTtl, select_methods},
     web_url::{CallbackUrl, RedirectUrl},
 };
 
@@ -37,13 +37,15 @@ use crate::{
     context::Context,
     idempotency::{Idempotency, IdempotentRequest},
     operator_access::SmsRoute,
-    ports::{NewVerification, StoreError, TenantLookup, VerificationRecord, VerificationStore},
+    ports::{ListedProgress, NewVerification, StoreError, TenantLookup, VerificationRecord, VerificationStore},
     silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
 };
 use input::{SmsInput, VerificationInput};
 use page::completion_code;
 use steps::NewStep;
 
+/// Requests for the next step within this time count as one, unless they name a method or have an idempotency key.
+const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 /// Attempts to read a verification while others move it on. Each attempt records at most one expiry.
 const MAX_READS: usize = 5;
 
@@ -63,6 +65,8 @@ pub struct CreateVerification {
     pub redirect_url: Option<String>,
     /// In minutes. `None`: SIM changes do not matter.
     pub sim_swap_period: Option<i64>,
+    /// Language of the hosted page. `None`: that of the browser.
+    pub locale: Option<Locale>,
 }
 
 /// A verification as its client sees it.
@@ -70,6 +74,8 @@ pub struct CreateVerification {
 pub struct Verification {
     pub check: VerificationCheck,
     pub progress: Progress,
+    /// Status of the open step's check. `None`: no step is open, or it has no check yet.
+    pub step_status: Option<CheckStatus>,
     /// What the end-user's device has to do now. `None` in lists, after the end, and while the operator is asked about
     /// SIM changes.
     #[debug(skip)]
@@ -77,6 +83,14 @@ pub struct Verification {
     /// URL of the hosted page. `None` in lists and after the end. Masked, because it is a credential.
     #[debug(skip)]
     pub page_url: Option<String>,
+}
+
+/// A verification whose code is redeemed.
+#[derive(Clone, Debug)]
+pub struct Redeemed {
+    pub verification: Verification,
+    /// The code was redeemed before.
+    pub is_replayed: bool,
 }
 
 impl Verification {
@@ -199,8 +213,9 @@ impl Verifications {
         let progress = progress.begin_step(first.product(), step.id);
         let progress = progress.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let verification = Verification {
-            next_step: self.instructions(&step, &input)?,
-            page_url: Some(self.page_url(id)?),
+            next_step: instructions(&self.context, &step, &input)?,
+            page_url: Some(page_url(&self.context, id)?),
+            step_status: Some(step.status()),
             check,
             progress,
         };
@@ -209,6 +224,7 @@ impl Verifications {
             check: verification.check.clone().map(Into::into),
             progress: verification.progress.clone(),
             input: input.seal(&self.context, id)?,
+            locale: request.locale,
         }));
         self.checks.store_check(new).await?;
         self.checks.activity.record_created(ActivityRecorder::key_of(&verification.check));
@@ -253,16 +269,9 @@ impl Verifications {
         SmsInput { network, receiver, code, sms_body: format!("{prefix} {}", code.as_str()) }
     }
 
-    fn instructions(&self, step: &AnyCheck, input: &VerificationInput) -> Result<Option<StepInstructions>, StoreError> {
-        Ok(match (Method::of_product(step.product), &input.sms) {
-            (Some(Method::SecureSna), _) => {
-                Some(StepInstructions::SecureSna { url: device_url(&self.context, step.product, step.id)? })
-            }
-            (Some(Method::ReverseSms), Some(sms)) => {
-                Some(StepInstructions::ReverseSms { receiver: sms.receiver.clone(), sms_body: sms.sms_body.clone() })
-            }
-            (Some(Method::ReverseSms), None) | (None, _) => None,
-        })
+    /// Whether a project may use a verification.
+    pub async fn authorize(&self, project: ProjectId, id: CheckId) -> Result<(), ReadError> {
+        self.load_of_project(project, id).await.map(drop)
     }
 
     pub async fn read(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
@@ -280,64 +289,153 @@ impl Verifications {
         let Page { items, request, total_items } =
             self.checks.list_checks(project, Product::Verification, filter, page).await?;
         let ids = items.iter().map(|check: &VerificationCheck| check.id).collect();
-        let mut progress: HashMap<_, _> = self.store.verification_progress(ids).await?.into_iter().collect();
+        let listed = self.store.verification_progress(ids).await?.into_iter();
+        let mut listed: HashMap<_, _> = listed.map(|listed| (listed.verification, listed)).collect();
         let items = items
             .into_iter()
             .filter_map(|check| {
                 // A verification that retention deletes meanwhile is left out.
-                let progress = progress.remove(&check.id)?;
-                Some(Verification { check, progress, next_step: None, page_url: None })
+                let ListedProgress { progress, step_status, .. } = listed.remove(&check.id)?;
+                Some(Verification { check, progress, step_status, next_step: None, page_url: None })
             })
             .collect();
         Ok(Page { items, request, total_items })
     }
 
-    /// Gives up the current step. A SIM Swap step cannot be given up: it ends within seconds.
-    pub async fn give_up_step(&self, project: ProjectId, id: CheckId) -> Result<Verification, GiveUpError> {
+    /// Gives up the current step. A SIM Swap step cannot be given up: it ends within seconds. Neither can a step with a
+    /// verdict.
+    ///
+    /// With a method, the step is given up only if it is of this method. Without one, and without an idempotency key,
+    /// repeated requests within [`REPEAT_WINDOW`] count as one.
+    pub async fn give_up_step(
+        &self,
+        project: ProjectId,
+        id: CheckId,
+        method: Option<Method>,
+        idempotency: Option<IdempotentRequest<'_, Verification>>,
+    ) -> Result<Verification, GiveUpError> {
         let current = self.load_of_project(project, id).await?;
-        let status = current.record.check.status();
-        if !matches!(current.record.check.state, Lifecycle::Open(_)) {
-            return Err(GiveUpError::Concluded(status));
+        let record = &current.record;
+        let is_ended = !matches!(record.check.state, Lifecycle::Open(_));
+        if is_ended && method.is_none() {
+            return Err(GiveUpError::Concluded(record.check.status()));
         }
-        self.give_up(current).await?;
-        Ok(self.read(project, id).await?)
+        let is_exact = method.is_some() || idempotency.is_some();
+        let is_meant = |step: &AnyCheck| match method {
+            Some(method) => step.product == method.product(),
+            None => is_exact || !self.follows_recent_give_up(record, step),
+        };
+        if let Some(step) = current.step.clone().filter(is_meant) {
+            let seal = |verification: &Verification| self.idempotency.seal_response(idempotency.as_ref(), verification);
+            if let Some(verification) = self.checks.give_up_step(record, step, Some(&seal)).await? {
+                return Ok(verification);
+            }
+        }
+        let verification = self.read(project, id).await?;
+        self.idempotency.complete(idempotency.as_ref(), &verification).await?;
+        Ok(verification)
+    }
+
+    /// Whether the step has just replaced one that was given up.
+    fn follows_recent_give_up(&self, record: &VerificationRecord, step: &AnyCheck) -> bool {
+        record.progress.follows_given_up_step() && self.context.now().duration_since(step.created_at) < REPEAT_WINDOW
     }
 
     async fn give_up(&self, current: Current) -> Result<(), StoreError> {
-        if let Some(Ok(concluded)) = current.step.map(|step| step.give_up(self.context.now())) {
-            self.checks.conclude(concluded).await?;
+        if let Some(step) = current.step {
+            self.checks.give_up_step(&current.record, step, None).await?;
         }
         Ok(())
     }
 
-    /// Redeems the Secure SNA code of the current step, or, once, the completion code that the hosted page gave the
-    /// browser.
-    pub async fn redeem(&self, project: ProjectId, id: CheckId, code: &str) -> Result<Verification, RedeemError> {
-        let current = self.load_of_project(project, id).await?;
-        let record = &current.record;
-        match record.check.status() {
-            CheckStatus::Accepted | CheckStatus::Pending => {
-                let step = record.progress.open_step().filter(|(product, _)| *product == Product::SecureSna);
-                let (product, step) = step.ok_or(RedeemError::NotReady)?;
-                self.silent.redeem(project, product, step, code).await?;
-                // The answer has the result of the SIM Swap question, too.
-                self.checks.sim_swap_questions.wait(id).await;
-                Ok(self.read(project, id).await?)
+    /// Ends an open verification with `cancelled`. One that has ended stays as it is.
+    pub async fn cancel(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
+        for _ in 0..MAX_READS {
+            let Current { record, step } = self.load_of_project(project, id).await?;
+            if !matches!(record.check.state, Lifecycle::Open(_)) {
+                return Ok(self.present(Current { record, step })?);
             }
-            CheckStatus::Expired => Err(RedeemError::Expired),
-            CheckStatus::Error => Err(already_completed(record)),
-            CheckStatus::Completed => {
-                let right = completion_code(&self.context, id)?;
-                let is_right = verify_slices_are_equal(right.as_bytes(), code.as_bytes()).is_ok();
-                if is_right && self.store.redeem_completion_code(id, self.context.now()).await? {
-                    Ok(self.present(current)?)
-                } else if !is_right && awaits_completion_code(record) {
-                    Err(RedeemError::WrongCompletionCode)
-                } else {
-                    Err(already_completed(record))
+            if let Some(ended) = self.checks.abandon(&record, step, ErrorCode::Cancelled, false).await? {
+                return Ok(ended);
+            }
+        }
+        Err(changes_too_often().into())
+    }
+
+    /// Ends an open verification because its end-user says so at the page. A verdict that is there wins: the verification
+    /// then stays as it is. `None`: the token is wrong.
+    pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<Option<()>, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+        if current.step.is_some() {
+            self.checks.abandon(&current.record, current.step, end.error_code(), true).await?;
+        }
+        Ok(Some(()))
+    }
+
+    /// Redeems the code of a verification: the code of its Secure SNA step, or the completion code that the hosted page
+    /// gave the browser after Reverse SMS. The code that was redeemed gives the same result again.
+    pub async fn redeem(&self, project: ProjectId, id: CheckId, code: &str) -> Result<Redeemed, RedeemError> {
+        for _ in 0..MAX_READS {
+            let current = self.load_of_project(project, id).await?;
+            let record = &current.record;
+            if self.is_redeemed_code(record, code)? {
+                let verification = self.read_after_question(project, id).await?;
+                return Ok(Redeemed { verification, is_replayed: true });
+            }
+            match record.check.status() {
+                CheckStatus::Accepted | CheckStatus::Pending => {
+                    let step = record.progress.open_step().filter(|(product, _)| *product == Product::SecureSna);
+                    let Some((product, step)) = step else {
+                        let is_too_late = record.progress.has_ended_silent_step();
+                        return Err(if is_too_late { RedeemError::WrongCompletionCode } else { RedeemError::NotReady });
+                    };
+                    match self.silent.redeem(project, product, step, code).await {
+                        Ok(_) => {
+                            let verification = self.read_after_question(project, id).await?;
+                            return Ok(Redeemed { verification, is_replayed: false });
+                        }
+                        // Another request has ended the step: the verification says what came of it.
+                        Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                CheckStatus::Expired => return Err(RedeemError::Expired),
+                CheckStatus::Error => {
+                    let error_code = record.check.error_code();
+                    return Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false });
+                }
+                CheckStatus::Completed => {
+                    if !self.is_completion_code(record, code)? {
+                        return Err(RedeemError::WrongCompletionCode);
+                    }
+                    let is_first = self.store.redeem_completion_code(id, self.context.now()).await?;
+                    return Ok(Redeemed { verification: self.present(current)?, is_replayed: !is_first });
                 }
             }
         }
+        Err(changes_too_often().into())
+    }
+
+    /// Waits for the answer about SIM changes, so that the response has it.
+    async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
+        self.checks.sim_swap_questions.wait(id).await;
+        self.read(project, id).await
+    }
+
+    /// Whether a code is that of the Secure SNA step that gave its verdict.
+    fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
+        let Some((right, step)) = record.code_hash.zip(record.progress.redeemed_step()) else { return Ok(false) };
+        let given = self.silent.redirect_code_hash(step, code)?;
+        Ok(verify_slices_are_equal(&given.0, &right.0).is_ok())
+    }
+
+    /// Whether a code is the completion code of this end. A verdict of Secure SNA has none: only the browser that went
+    /// through the redirects knows its code.
+    fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
+        let verdict = record.check.verdict().and_then(Verdict::verification);
+        let right = completion_code(&self.context, record.check.id)?;
+        let is_right = verify_slices_are_equal(right.as_bytes(), code.as_bytes()).is_ok();
+        Ok(is_right && verdict.is_some_and(|verdict| verdict.method == Method::ReverseSms))
     }
 
     /// Waits for the questions that this node is asking operators.
@@ -376,18 +474,19 @@ impl Verifications {
                 Lifecycle::Concluded { .. } => {}
             }
         }
-        Err(StoreError::Unavailable("a verification changes too often to be read".to_owned()))
+        Err(changes_too_often())
     }
 
     fn present(&self, current: Current) -> Result<Verification, StoreError> {
         let Current { record, step } = current;
         let next_step = match &step {
-            Some(step) => self.instructions(step, &VerificationInput::unseal(&self.context, &record)?)?,
+            Some(step) => instructions(&self.context, step, &VerificationInput::unseal(&self.context, &record)?)?,
             None => None,
         };
+        let step_status = step.map(|step| step.status());
         let is_open = matches!(record.check.state, Lifecycle::Open(_));
-        let page_url = is_open.then(|| self.page_url(record.check.id)).transpose()?;
-        Ok(Verification { check: downcast(record.check)?, progress: record.progress, next_step, page_url })
+        let page_url = is_open.then(|| page_url(&self.context, record.check.id)).transpose()?;
+        Ok(Verification { check: downcast(record.check)?, progress: record.progress, step_status, next_step, page_url })
     }
 }
 
@@ -398,16 +497,29 @@ struct Current {
     step: Option<AnyCheck>,
 }
 
-/// Whether the code with which the page returns is still to be redeemed. After Secure SNA its own code was.
-fn awaits_completion_code(record: &VerificationRecord) -> bool {
-    let verdict = record.check.verdict().and_then(Verdict::verification);
-    record.check.redirect_url.is_some()
-        && record.code_redeemed_at.is_none()
-        && verdict.is_some_and(|verdict| verdict.method != Method::SecureSna)
+fn changes_too_often() -> StoreError {
+    StoreError::Unavailable("a verification changes too often to be read".to_owned())
 }
 
-fn already_completed(record: &VerificationRecord) -> RedeemError {
-    RedeemError::AlreadyCompleted { error_code: record.check.error_code(), may_use_reverse_sms: false }
+fn instructions(
+    context: &Context,
+    step: &AnyCheck,
+    input: &VerificationInput,
+) -> Result<Option<StepInstructions>, StoreError> {
+    Ok(match (Method::of_product(step.product), &input.sms) {
+        (Some(Method::SecureSna), _) => {
+            Some(StepInstructions::SecureSna { url: device_url(context, step.product, step.id)? })
+        }
+        (Some(Method::ReverseSms), Some(sms)) => {
+            Some(StepInstructions::ReverseSms { receiver: sms.receiver.clone(), sms_body: sms.sms_body.clone() })
+        }
+        (Some(Method::ReverseSms), None) | (None, _) => None,
+    })
+}
+
+/// URL of the hosted page.
+fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreError> {
+    Ok(format!("{}/v/{}", context.settings.base_url, page_token(context, verification)?))
 }
 
 /// `None`: Eligibility rules the method out.

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     phone::{Msisdn, NumberTail},
     product::Product,
     tenancy::{Mode, Name, ProjectId},
-    verification::{Brand, Method},
+    verification::{Brand, Locale, Method},
 };
 use uuid::Uuid;
 
@@ -40,6 +40,8 @@ pub struct PageView {
     pub mode: Mode,
     pub expires_at: Timestamp,
     pub has_redirect_url: bool,
+    /// Language that the caller chose. `None`: that of the browser.
+    pub locale: Option<Locale>,
     pub state: PageState,
 }
 
@@ -93,10 +95,6 @@ pub(super) fn completion_code(context: &Context, verification: CheckId) -> Resul
 }
 
 impl Verifications {
-    pub(super) fn page_url(&self, verification: CheckId) -> Result<String, StoreError> {
-        Ok(format!("{}/v/{}", self.context.settings.base_url, page_token(&self.context, verification)?))
-    }
-
     /// The verification of a token, if its MAC is right. It may not exist any more.
     pub fn verification_of_token(&self, token: &str) -> Result<Option<CheckId>, StoreError> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| bytes.len() == TOKEN_BYTES);
@@ -122,6 +120,7 @@ impl Verifications {
             mode: record.check.mode,
             expires_at: record.check.expires_at,
             has_redirect_url: record.check.redirect_url.is_some(),
+            locale: record.locale.clone(),
             state,
         }))
     }
@@ -216,7 +215,7 @@ impl Verifications {
         }
     }
 
-    async fn load_by_token(&self, token: &str) -> Result<Option<Current>, StoreError> {
+    pub(super) async fn load_by_token(&self, token: &str) -> Result<Option<Current>, StoreError> {
         let Some(id) = self.verification_of_token(token)? else { return Ok(None) };
         let Some(current) = self.load(id).await? else { return Ok(None) };
         let is_shown = match current.record.check.state {

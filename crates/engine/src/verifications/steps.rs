@@ -15,7 +15,7 @@ use ringtrue_domain::{
     network::NetworkId,
     phone::Msisdn,
     product::Product,
-    reverse_sms::{ReverseSmsCheck, SmsOrigin},
+    reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
     silent::{CHECK_TTL_SECONDS, SilentCheck},
     sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::{Mode, ProjectId, Ttl},
@@ -26,7 +26,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::input::VerificationInput;
+use super::{
+    Verification,
+    input::{SmsInput, VerificationInput},
+    instructions, page_url,
+};
 use crate::{
     activity::ActivityRecorder,
     callback::{payload, sealing},
@@ -34,8 +38,9 @@ use crate::{
     context::missing_seal_key,
     operator_access::{ExpectedSms, SimSwapRoute},
     ports::{
-        Advance, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation, LeasedCallback,
-        NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup, VerificationRecord,
+        Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation,
+        IdempotentResponse, LeasedCallback, NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup,
+        VerificationRecord,
     },
     silent::secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
 };
@@ -44,6 +49,8 @@ use crate::{
 const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which another node ends a verification whose SIM Swap question was lost with its node.
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(15);
+/// Sixteen times the number of buckets: one code in nine million is not found.
+const MAX_CODE_DRAWS: u32 = 65_536;
 
 /// The check of a step, to be stored.
 pub(super) struct NewStep {
@@ -63,25 +70,41 @@ struct SimSwapQuestion {
     asked_at: Timestamp,
 }
 
+/// Seals the response to the request that ends a step.
+pub(super) type SealResponse<'a> = &'a (dyn Fn(&Verification) -> Result<Option<IdempotentResponse>, StoreError> + Sync);
+
 /// A step that ends, before what follows is known.
+#[derive(Clone)]
 struct StepEnding<'a> {
     record: &'a VerificationRecord,
     ended: EndedStep,
     deadline: Timestamp,
     progress: Progress,
     at: Timestamp,
+    options: AdvanceOptions,
+    /// `None`: no response is stored.
+    seal_response: Option<SealResponse<'a>>,
 }
 
 impl StepEnding<'_> {
     fn into_advance(self, to: AdvanceTo) -> Advance {
-        let StepEnding { record, ended, deadline, progress, at } = self;
-        Advance { verification: record.check.id, from: record.step, deadline, ended, progress, to, at }
+        let StepEnding { record, ended, deadline, progress, at, options, .. } = self;
+        Advance { verification: record.check.id, from: record.step, deadline, ended, progress, to, at, options }
+    }
+
+    fn seal_response(&mut self, verification: &Verification) -> Result<(), StoreError> {
+        if let Some(seal) = self.seal_response {
+            self.options.idempotent_response = seal(verification)?;
+        }
+        Ok(())
     }
 }
 
 /// A move that was stored.
 struct Advanced {
     step_was_pending: bool,
+    /// The verification afterwards. `None`: it asks about SIM changes.
+    verification: Option<Verification>,
 }
 
 impl Checks {
@@ -110,11 +133,69 @@ impl Checks {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
         let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).via_connector(connector));
-        let Some(advanced) = self.end_step(record, StepEnd::from(outcome), step.expires_at, ended).await? else {
+        let ending = self.ending(record, ended, step.expires_at);
+        let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         };
         self.activity.record_concluded(step);
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
+    }
+
+    /// Gives up the current step, unless it has a verdict. Returns the verification afterwards; `None`: the step has
+    /// ended meanwhile, or has a verdict.
+    pub(super) async fn give_up_step(
+        &self,
+        record: &VerificationRecord,
+        step: AnyCheck,
+        seal_response: Option<SealResponse<'_>>,
+    ) -> Result<Option<Verification>, StoreError> {
+        let deadline = step.expires_at;
+        let Ok(concluded) = step.give_up(self.context.now()) else { return Ok(None) };
+        let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(None) };
+        let mut ending = self.ending(record, EndedStep::Concluded(CheckConclusion::from(&concluded)), deadline);
+        ending.options.unless_verdict = true;
+        ending.seal_response = seal_response;
+        let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else { return Ok(None) };
+        self.activity.record_concluded(concluded.check());
+        Ok(advanced.verification)
+    }
+
+    /// Ends a verification and its current step, whatever methods are left. `None`: the step has ended meanwhile, or has
+    /// a verdict that must stay.
+    pub(super) async fn abandon(
+        &self,
+        record: &VerificationRecord,
+        step: Option<AnyCheck>,
+        code: ErrorCode,
+        unless_verdict: bool,
+    ) -> Result<Option<Verification>, StoreError> {
+        let concluded = step.map(|step| step.give_up(self.context.now()));
+        let (ended, deadline) = match &concluded {
+            Some(Ok(concluded)) if concluded.check().status() == CheckStatus::Expired => {
+                return self.expire_verification(record.check.id).await.map(|()| None);
+            }
+            Some(Ok(concluded)) => {
+                (EndedStep::Concluded(CheckConclusion::from(concluded)), concluded.check().expires_at)
+            }
+            Some(Err(_)) => return Ok(None),
+            // The question about SIM changes has no check yet.
+            None => (EndedStep::Unchanged, record.check.expires_at),
+        };
+        let mut ending = self.ending(record, ended, deadline);
+        ending.options.unless_verdict = unless_verdict;
+        let Ok(progress) = ending.progress.abandon_step() else { return Ok(None) };
+        ending.progress = progress;
+        let Some(advanced) = self.end_verification(ending, CheckOutcome::Error(code)).await? else { return Ok(None) };
+        if let Some(Ok(concluded)) = &concluded {
+            self.activity.record_concluded(concluded.check());
+        }
+        Ok(advanced.verification)
+    }
+
+    /// A step of this progress that ends now.
+    fn ending<'a>(&self, record: &'a VerificationRecord, ended: EndedStep, deadline: Timestamp) -> StepEnding<'a> {
+        let (progress, at) = (record.progress.clone(), self.context.now());
+        StepEnding { record, ended, deadline, progress, at, options: AdvanceOptions::default(), seal_response: None }
     }
 
     /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
@@ -124,8 +205,8 @@ impl Checks {
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
                 // The node that asked the operator has died.
-                let end = StepEnd::Error(ErrorCode::InternalError);
-                self.end_step(&record, end, record.check.expires_at, EndedStep::Unchanged).await.map(drop)
+                let ending = self.ending(&record, EndedStep::Unchanged, record.check.expires_at);
+                self.end_step(ending, StepEnd::Error(ErrorCode::InternalError)).await.map(drop)
             }
             Some((Product::SimSwap, _)) | None => Ok(()),
             Some((product, step)) => match self.store.find_check(record.check.project, product, step).await? {
@@ -143,21 +224,15 @@ impl Checks {
         }
     }
 
-    /// `deadline` is that of the step. `None`: another request or node was first.
-    async fn end_step(
-        &self,
-        record: &VerificationRecord,
-        end: StepEnd,
-        deadline: Timestamp,
-        ended: EndedStep,
-    ) -> Result<Option<Advanced>, StoreError> {
-        let now = self.context.now();
-        let is_past_ttl = record.check.expires_at <= now;
+    /// `None`: another request or node was first.
+    async fn end_step(&self, ending: StepEnding<'_>, end: StepEnd) -> Result<Option<Advanced>, StoreError> {
+        let record = ending.record;
+        let is_past_ttl = record.check.expires_at <= ending.at;
         let Ok((mut progress, mut next)) = record.progress.clone().end_step(end, is_past_ttl) else {
             return Ok(None);
         };
         loop {
-            let ending = StepEnding { record, ended: ended.clone(), deadline, progress: progress.clone(), at: now };
+            let ending = StepEnding { progress: progress.clone(), ..ending.clone() };
             let method = match next {
                 Move::Start(method) => method,
                 Move::AskSimSwap(period) => return self.ask_sim_swap(ending, period).await,
@@ -179,10 +254,29 @@ impl Checks {
 
     async fn start_step(&self, mut ending: StepEnding<'_>, method: Method) -> Result<StartOutcome, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
-        let input = VerificationInput::unseal(&self.context, ending.record)?;
+        let mut input = VerificationInput::unseal(&self.context, ending.record)?;
+        let is_second_text = ending
+            .record
+            .progress
+            .open_step()
+            .is_some_and(|(product, _)| (product, method) == (Product::ReverseSms, Method::ReverseSms));
+        if is_second_text {
+            // Part of the attempt that the first text counted for.
+            ending.options.ignores_number_limit = true;
+            input.sms = input.sms.map(|sms| self.replace_code(&verification, sms)).transpose()?;
+            ending.options.input = Some(input.seal(&self.context, verification.id)?);
+        }
         let NewStep { new, code } = self.build_step(&verification, &input, method, ending.at)?;
         let check = new.check.clone();
         ending.progress = begin_step(ending.progress, method.product(), check.id)?;
+        let afterwards = Verification {
+            check: verification.clone().into_pending(ending.at),
+            progress: ending.progress.clone(),
+            step_status: Some(check.status()),
+            next_step: instructions(&self.context, &check, &input)?,
+            page_url: Some(page_url(&self.context, verification.id)?),
+        };
+        ending.seal_response(&afterwards)?;
         let advance = ending.into_advance(AdvanceTo::Step(Box::new(new)));
         let (step_was_pending, was_pending) = match self.verifications.advance(advance).await? {
             AdvanceOutcome::Advanced { step_was_pending, was_pending } => (step_was_pending, was_pending),
@@ -194,7 +288,25 @@ impl Checks {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
         self.on_step_begun(check, code, &input)?;
-        Ok(StartOutcome::Started(Advanced { step_was_pending }))
+        Ok(StartOutcome::Started(Advanced { step_was_pending, verification: Some(afterwards) }))
+    }
+
+    /// Draws another code for a second text. Its hash must lead to the bucket of the verification, so most are rejected.
+    fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
+        let origin = SmsOrigin::for_checks(verification.mode, verification.project);
+        let before = sms.code.as_str();
+        for _ in 0..MAX_CODE_DRAWS {
+            let code = SmsCode::from_random(self.context.entropy.bytes());
+            if self.hash_code(origin, &sms.receiver, &code)?.bucket() == verification.id.bucket() {
+                let sms_body = sms.sms_body.replace(before, code.as_str());
+                return Ok(SmsInput { code, sms_body, ..sms });
+            }
+        }
+        Err(StoreError::CorruptRow {
+            table: "verifications",
+            row: verification.id.to_string(),
+            problem: format!("no code of {MAX_CODE_DRAWS} leads to its bucket"),
+        })
     }
 
     /// Prepares for the SMS of a step: an SMS for a cached check needs no query, and simulated end-users may send it.
@@ -217,13 +329,16 @@ impl Checks {
 
     async fn end_verification(
         &self,
-        ending: StepEnding<'_>,
+        mut ending: StepEnding<'_>,
         outcome: CheckOutcome<VerificationVerdict>,
     ) -> Result<Option<Advanced>, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
         let Ok(concluded) = verification.conclude_with_outcome(outcome, ending.at) else { return Ok(None) };
         let callback = self.build_verification_callback(&concluded, &ending.progress)?;
         let conclusion = CheckConclusion::from(&concluded);
+        let (check, progress) = (concluded.check().clone(), ending.progress.clone());
+        let afterwards = Verification { check, progress, step_status: None, next_step: None, page_url: None };
+        ending.seal_response(&afterwards)?;
         let advance = ending.into_advance(AdvanceTo::End { conclusion, callback: callback.clone() });
         let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.verifications.advance(advance).await?
         else {
@@ -239,7 +354,7 @@ impl Checks {
             let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
             self.courier.deliver(leased, due_at);
         }
-        Ok(Some(Advanced { step_was_pending }))
+        Ok(Some(Advanced { step_was_pending, verification: Some(afterwards) }))
     }
 
     fn build_verification_callback(
@@ -353,7 +468,7 @@ impl Checks {
             period,
             asked_at,
         });
-        Ok(Some(Advanced { step_was_pending }))
+        Ok(Some(Advanced { step_was_pending, verification: None }))
     }
 
     /// The caller does not wait for the operator: it may be the operator that delivers an SMS.
@@ -385,7 +500,8 @@ impl Checks {
         let end = StepEnd::from(outcome);
         let check = concluded.check().clone();
         let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
-        if self.end_step(&record, end, record.check.expires_at, ended).await?.is_some() {
+        let ending = self.ending(&record, ended, record.check.expires_at);
+        if self.end_step(ending, end).await?.is_some() {
             self.activity.record_created_and_concluded(&check);
         }
         Ok(())

@@ -13,14 +13,14 @@ use ringtrue_domain::{
     search::parse,
     sim_swap::SimHistory,
     tenancy::Mode,
-    verification::{Method, SEARCH_FIELDS, StepState, VerificationVerdict},
+    verification::{Method, SEARCH_FIELDS, StepState, UserEnd, VerificationVerdict},
 };
 use ringtrue_engine::{
     checks::CreateError,
     ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
     reverse_sms::CreateReverseSms,
     silent::{DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectOutcome},
-    verifications::{CreateVerification, GiveUpError, PageState, StepInstructions, Verification},
+    verifications::{CreateVerification, GiveUpError, PageState, Redeemed, StepInstructions, Verification},
 };
 use ringtrue_test_support::engine::engine_settings;
 
@@ -75,11 +75,24 @@ impl<'w> Walk<'w> {
     }
 
     async fn redeem(&self, code: &str) -> Result<Verification, RedeemError> {
+        self.redeem_or_replay(code).await.map(|redeemed| redeemed.verification)
+    }
+
+    async fn redeem_or_replay(&self, code: &str) -> Result<Redeemed, RedeemError> {
         self.world.engine.verifications.redeem(self.world.project(self.mode).id, self.id, code).await
     }
 
     async fn give_up(&self) -> Result<Verification, GiveUpError> {
-        self.world.engine.verifications.give_up_step(self.world.project(self.mode).id, self.id).await
+        self.give_up_method(None).await
+    }
+
+    async fn give_up_method(&self, method: impl Into<Option<Method>>) -> Result<Verification, GiveUpError> {
+        let verifications = &self.world.engine.verifications;
+        verifications.give_up_step(self.world.project(self.mode).id, self.id, method.into(), None).await
+    }
+
+    async fn cancel(&self) -> Verification {
+        self.world.engine.verifications.cancel(self.world.project(self.mode).id, self.id).await.unwrap()
     }
 
     /// The SMS that the verification asks for.
@@ -132,7 +145,10 @@ async fn silent_match_ends_the_verification() {
         let verified = walk.redeem(&code).await.unwrap();
         assert_eq!(verified.check.verdict().copied(), Some(verdict(matched, Method::SecureSna)));
         assert!(verified.next_step.is_none() && verified.page_url.is_none());
-        assert!(matches!(walk.redeem(&code).await, Err(RedeemError::AlreadyCompleted { error_code: None, .. })));
+        // The same code again: the same result. Any other code is wrong, also the one that a page derives.
+        let replayed = walk.redeem_or_replay(&code).await.unwrap();
+        assert!(replayed.is_replayed && replayed.verification.check == verified.check);
+        assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
         let callbacks = world.callbacks().await.split_off(earlier);
         let [callback] = &callbacks[..] else { panic!("{callbacks:?}") };
         assert!(
@@ -176,11 +192,18 @@ async fn steps_can_be_given_up() {
     let (walk, _) = Walk::begin(&world, Mode::Live, with_callback()).await;
     let fallen_back = walk.give_up().await.unwrap();
     assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
+    let (read, given_up) = (walk.read().await, walk.give_up_method(Method::SecureSna).await.unwrap());
+    assert_eq!(given_up.next_step, read.next_step, "the named method is not the current one");
+    // Requests that follow at once are repetitions of the first, unless they name the method.
+    assert_eq!(walk.give_up().await.unwrap().next_step, read.next_step);
+    world.advance_seconds(1);
     let exhausted = walk.give_up().await.unwrap();
     assert_eq!(exhausted.check.error_code(), Some(ErrorCode::MethodsExhausted));
     let given_up = StepState::Error(ErrorCode::GivenUp);
     assert!(exhausted.progress.steps.iter().all(|step| step.state == given_up), "{exhausted:?}");
     assert!(matches!(walk.give_up().await, Err(GiveUpError::Concluded(CheckStatus::Error))));
+    let ended = walk.give_up_method(Method::ReverseSms).await.unwrap();
+    assert_eq!(ended.check, exhausted.check, "a repeated request gets the end that it caused");
     let callbacks = world.callbacks().await;
     assert_eq!(callbacks.len(), 1);
     assert!(callbacks[0].contains(r#""error_code":"methods_exhausted""#), "{callbacks:?}");
@@ -257,8 +280,123 @@ async fn mismatch_falls_back_if_the_project_wants_it() {
     let code = walk.obtain_code().await;
     let fallen_back = walk.redeem(&code).await.unwrap();
     assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
+    // The code was redeemed: repeating it changes nothing, another one is wrong.
+    let replayed = walk.redeem_or_replay(&code).await.unwrap();
+    assert!(replayed.is_replayed && replayed.verification.next_step.is_some());
+    assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
+    assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
+    assert_eq!(walk.read().await.check.verdict(), None);
     assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
     assert_eq!(walk.read().await.check.verdict().copied(), Some(verdict(false, Method::ReverseSms)));
+}
+
+#[tokio::test]
+async fn text_of_another_number_is_sent_once_more() {
+    let world = World::new().await;
+    for (mode, second, matched) in [(Mode::Live, OURS, true), (Mode::Live, OTHER, false), (Mode::Sandbox, OTHER, false)]
+    {
+        let methods = Some(vec![Method::ReverseSms]);
+        let earlier = world.callbacks().await.len();
+        let (walk, created) = Walk::begin(&world, mode, CreateVerification { methods, ..with_callback() }).await;
+        let (first, sms) = (created.next_step.unwrap(), walk.sms(OTHER).await);
+        assert_eq!(world.engine.checks.receive(sms.clone()).await.unwrap(), SmsOutcome::Concluded);
+        let again = walk.read().await;
+        let steps: Vec<_> = again.progress.steps.iter().map(|step| step.state).collect();
+        assert_eq!(steps, [StepState::Completed { matched: false }, StepState::Open]);
+        let next = again.next_step.unwrap();
+        assert!(next.method() == Method::ReverseSms && next != first, "the second text has another code");
+        assert_eq!(world.callbacks().await.len(), earlier);
+        // The first text is no answer to the second step.
+        assert_ne!(world.engine.checks.receive(sms).await.unwrap(), SmsOutcome::Concluded);
+        assert_eq!(walk.send_sms(second).await, SmsOutcome::Concluded);
+        let ended = walk.read().await;
+        assert_eq!(ended.check.verdict().copied(), Some(verdict(matched, Method::ReverseSms)), "{ended:?}");
+        assert_eq!(ended.progress.steps.len(), 2);
+        assert_eq!(world.callbacks().await.len(), earlier + 1);
+    }
+}
+
+#[tokio::test]
+async fn cancelled_verification_ends_at_once() {
+    let world = World::new().await;
+    world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
+    for state in ["open", "with a verdict", "asking about SIM changes"] {
+        let earlier = world.callbacks().await.len();
+        let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
+        match state {
+            "with a verdict" => drop(walk.obtain_code().await),
+            "asking about SIM changes" => {
+                walk.give_up().await.unwrap();
+                walk.send_sms(SANDBOX_NUMBER).await;
+            }
+            _ => {}
+        }
+        let cancelled = walk.cancel().await;
+        assert_eq!(cancelled.check.error_code(), Some(ErrorCode::Cancelled), "{state}");
+        let last = cancelled.progress.steps.last().unwrap().state;
+        assert_eq!(last, StepState::Error(ErrorCode::GivenUp), "{state}");
+        assert_eq!(walk.cancel().await.check, cancelled.check, "{state}");
+        assert_eq!(walk.read().await.check, cancelled.check, "{state}");
+        let callbacks = world.callbacks().await.split_off(earlier);
+        assert!(
+            matches!(&callbacks[..], [callback] if callback.contains(r#""error_code":"cancelled""#)),
+            "{callbacks:?}"
+        );
+    }
+    // One that has ended stays as it is.
+    let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+    let code = walk.obtain_code().await;
+    let verified = walk.redeem(&code).await.unwrap();
+    assert_eq!(walk.cancel().await.check, verified.check);
+}
+
+#[tokio::test]
+async fn end_user_ends_the_verification_at_the_page() {
+    let world = World::new().await;
+    let verifications = &world.engine.verifications;
+    for (end, code) in [(UserEnd::GivenUp, ErrorCode::GivenUp), (UserEnd::WrongNumber, ErrorCode::WrongNumber)] {
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+        assert_eq!(verifications.end_by_user("wrong", end).await.unwrap(), None);
+        verifications.end_by_user(&walk.page_token, end).await.unwrap().unwrap();
+        assert_eq!(walk.read().await.check.error_code(), Some(code));
+
+        // A verdict that is there wins.
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+        let code = walk.obtain_code().await;
+        verifications.end_by_user(&walk.page_token, end).await.unwrap().unwrap();
+        assert!(walk.redeem(&code).await.unwrap().check.verdict().is_some_and(|verdict| verdict.matched));
+    }
+}
+
+#[tokio::test]
+async fn burst_of_next_gives_up_one_step() {
+    let world = World::new().await;
+    for round in 0..50 {
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+        let answers = join_all((0..6).map(|_| walk.give_up())).await;
+        assert!(answers.iter().all(Result::is_ok), "{round}: {answers:?}");
+        let given_up = walk.read().await;
+        assert_eq!(given_up.next_step.map(|step| step.method()), Some(Method::ReverseSms), "{round}");
+    }
+}
+
+#[tokio::test]
+async fn verdict_wins_over_giving_up() {
+    let world = World::new().await;
+    for round in 0..50 {
+        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
+        let code = walk.obtain_code().await;
+        let given_up = walk.give_up().await.unwrap();
+        assert_eq!(given_up.next_step.map(|step| step.method()), Some(Method::SecureSna), "{round}");
+        let (redeemed, given_up, again) =
+            tokio::join!(walk.redeem(&code), walk.give_up_method(Method::SecureSna), walk.redeem(&code));
+        for redeemed in [redeemed, again] {
+            let verified = redeemed.unwrap();
+            assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::SecureSna)), "{round}");
+        }
+        given_up.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -367,7 +505,7 @@ async fn match_is_followed_by_the_sim_swap_question() {
         let last = verified.progress.steps.last().unwrap();
         assert_eq!((last.product, last.state), (Product::SimSwap, state));
         let swap = world.engine.checks.sim_swap_check(world.sandbox.id, last.check.unwrap()).await.unwrap();
-        assert_eq!((swap.verification, swap.status()), (Some(walk.id), state.status()));
+        assert_eq!((swap.verification, swap.status()), (Some(walk.id), state.final_status().unwrap()));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
     }
 }
@@ -422,7 +560,12 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     verifications.page_redeem(&walk.page_token, &code).await.unwrap();
     assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
 
+    // A verdict that is there wins over giving up.
     verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap().unwrap();
+    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+    for _ in 0..3 {
+        assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { .. })));
+    }
     assert!(matches!(walk.page().await, PageState::SendSms { has_arrived: false, .. }));
     assert!(verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap().is_none());
     walk.send_sms(SANDBOX_NUMBER).await;
@@ -435,7 +578,8 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
     let redeemed = walk.redeem(code).await.unwrap();
     assert_eq!(redeemed.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
-    assert!(matches!(walk.redeem(code).await, Err(RedeemError::AlreadyCompleted { .. })));
+    let replayed = walk.redeem_or_replay(code).await.unwrap();
+    assert!(replayed.is_replayed && replayed.verification.check == redeemed.check);
     assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
     // The page dies with the verification.
     world.advance_seconds(16 * 60);
@@ -464,7 +608,7 @@ async fn page_of_a_failed_or_expired_verification_returns_with_its_error() {
     };
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, request()).await;
     walk.give_up().await.unwrap();
-    walk.give_up().await.unwrap();
+    walk.give_up_method(Method::ReverseSms).await.unwrap();
     let id = walk.id;
     let return_to = |error| Some(format!("https://shop.example/back?verification_id={id}&error={error}"));
     assert_eq!(walk.page().await, PageState::Failed { return_to: return_to("methods_exhausted") });

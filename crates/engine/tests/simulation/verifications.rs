@@ -418,7 +418,7 @@ async fn perform(
             None
         }
         Action::GiveUp(id) => {
-            drop(engine.verifications.give_up_step(project.id, id).await);
+            drop(engine.verifications.give_up_step(project.id, id, None, None).await);
             None
         }
         Action::Sweep => {

@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 
-use axum::body::{Body, HttpBody as _};
+use axum::{
+    body::{Body, HttpBody as _},
+    extract::FromRequest,
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, header};
@@ -16,13 +19,14 @@ use ringtrue_domain::timestamp;
 use ringtrue_engine::management::Patch;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{app::App, error_catalog::ProblemCode, problem::Problem};
+use super::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
 
 pub const MAX_JSON_BYTES: usize = 16 * 1024;
 pub const MAX_ALLOWED_NETWORKS_BYTES: usize = 256 * 1024;
 pub const MAX_FORM_BYTES: usize = 4 * 1024;
 /// Bounds the quadratic check for duplicate names.
 const MAX_FORM_FIELDS: usize = 32;
+const JSON_REQUIRED: &str = "send the body as `Content-Type: application/json`";
 
 /// Reads a JSON body without parsing it: callers need the exact bytes for fingerprints.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
@@ -37,21 +41,48 @@ pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usiz
             || (is_patch && given.eq_ignore_ascii_case("application/merge-patch+json"))
     });
     if !is_json {
-        return Err(Problem::new(
-            ProblemCode::UnsupportedMediaType,
-            "send the body as `Content-Type: application/json`",
-        ));
+        return Err(Problem::new(ProblemCode::UnsupportedMediaType, JSON_REQUIRED));
     }
     reject_content_encoding(request.headers())?;
     let (parts, body) = request.into_parts();
     read_limited(app, &parts.headers, body, limit).await
 }
 
-/// Rejects a request that has a body.
-pub async fn require_empty_body(app: &App, request: Request<Body>) -> Result<(), Problem> {
+/// Reads an optional JSON body without parsing it. An empty body and `{}` are none: many clients always send one.
+pub async fn read_optional_json(app: &App, request: Request<Body>) -> Result<Option<Bytes>, Problem> {
     let (parts, body) = request.into_parts();
     let body = read_limited(app, &parts.headers, body, MAX_JSON_BYTES).await?;
-    if body.is_empty() { Ok(()) } else { Err(Problem::bad_request("this call does not accept a body")) }
+    let is_absent = match body.trim_ascii() {
+        [] => true,
+        [b'{', inner @ .., b'}'] => inner.trim_ascii().is_empty(),
+        _ => false,
+    };
+    if is_absent {
+        return Ok(None);
+    }
+    if !media_type(&parts.headers).is_some_and(|given| given.eq_ignore_ascii_case("application/json")) {
+        return Err(Problem::new(ProblemCode::UnsupportedMediaType, JSON_REQUIRED));
+    }
+    reject_content_encoding(&parts.headers)?;
+    Ok(Some(body))
+}
+
+/// Extracts nothing from a call that takes no body: none, an empty one, or `{}`.
+#[derive(Debug)]
+pub struct NoBody;
+
+impl FromRequest<HandlerState> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, state: &HandlerState) -> Result<Self, Problem> {
+        let unwanted = || Problem::bad_request("this call takes no body; send none, or `{}`");
+        match read_optional_json(&state.app, request).await {
+            Ok(None) => Ok(NoBody),
+            Ok(Some(_)) => Err(unwanted()),
+            Err(problem) if problem.code == ProblemCode::UnsupportedMediaType => Err(unwanted()),
+            Err(problem) => Err(problem),
+        }
+    }
 }
 
 /// Reads the form of a token or revoke request without parsing it.

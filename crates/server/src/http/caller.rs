@@ -104,6 +104,15 @@ impl<S> ProjectCaller<S> {
         Ok(body)
     }
 
+    /// Like [`read_json`](Self::read_json), for a call whose body is optional.
+    pub async fn read_optional_json(&self, app: &App, request: Request) -> Result<Option<Bytes>, Problem> {
+        let body = body::read_optional_json(app, request).await?;
+        if let Some(body) = &body {
+            self.context.log_body(body);
+        }
+        Ok(body)
+    }
+
     /// The caller as the actor of audited changes.
     pub fn manager(&self) -> ManagementActor {
         ManagementActor {

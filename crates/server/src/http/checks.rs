@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use super::{
     app::App,
-    body::{JsonError, Object, as_minutes, as_parsed, as_text, require_empty_body},
+    body::{JsonError, NoBody, Object, as_minutes, as_parsed, as_text},
     caller::{
         ProjectCaller, RequiredScope,
         scope::{Discovery, ReverseSms, SecureSna, SimSwap},
@@ -77,9 +77,6 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
-    /// Set for steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verification_id: Option<String>,
     /// Also set for expired silent checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
@@ -97,7 +94,6 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
             created_at: timestamp::format(check.created_at),
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
-            verification_id: check.verification.map(|verification| verification.to_string()),
             error_code: check.error_code().map(|code| code.into_str()),
         }
     }
@@ -200,9 +196,6 @@ struct SimSwapBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
-    /// Set for steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_code: Option<&'static str>,
 }
@@ -220,7 +213,6 @@ impl From<&SimSwapCheck> for SimSwapBody {
             created_at: timestamp::format(check.created_at),
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
-            verification_id: check.verification.map(|verification| verification.to_string()),
             error_code: check.error_code().map(|code| code.into_str()),
         }
     }
@@ -294,14 +286,13 @@ pub(super) async fn resend_callback<S: RequiredScope>(
     ids: PathParameters,
     idempotency: Idempotency,
     RawQuery(query): RawQuery,
-    request: Request,
+    _: NoBody,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
     let is_verification = product == Product::Verification;
     let check = if is_verification { ids.verification()? } else { ids.check()? };
     app.engine.callbacks.authorize_resend(caller.project(), product, check).await?;
-    require_empty_body(&app, request).await?;
     let body_of = |resend: &ScheduledResend| ResendBody {
         check_id: (!is_verification).then(|| resend.check.to_string()),
         verification_id: is_verification.then(|| resend.check.to_string()),

@@ -105,7 +105,11 @@ fn named_check(body: &[u8]) -> Option<CheckId> {
 
 fn replay_response(stored: StoredResponse) -> Response {
     let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::CREATED);
-    let mut response = json_bytes_response(status, stored.body);
+    mark_replayed(json_bytes_response(status, stored.body))
+}
+
+/// Marks the response to a request that was processed before.
+pub fn mark_replayed(mut response: Response) -> Response {
     response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response
 }

@@ -11,23 +11,23 @@ use ringtrue_domain::{
     lifecycle::{CheckStatus, Reference},
     reverse_sms::{Platform, sms_link},
     timestamp,
-    verification::{Method, SEARCH_FIELDS},
+    verification::{Locale, Method, SEARCH_FIELDS},
 };
 use ringtrue_engine::{
     callback::payload::StepBody,
     checks::CreateError,
     rate_limit::RateLimitClass,
-    verifications::{CreateVerification, StepInstructions, Verification},
+    verifications::{CreateVerification, Redeemed, StepInstructions, Verification},
 };
 use serde::Serialize;
 
 use super::{
     app::App,
-    body::{JsonError, Node, Object, as_distinct_list, as_minutes, as_parsed, as_text, require_empty_body},
+    body::{JsonError, NoBody, Node, Object, as_distinct_list, as_minutes, as_parsed, as_text},
     caller::{ProjectCaller, scope},
     checks::resend_callback,
     error_catalog::ProblemCode,
-    idempotency::Idempotency,
+    idempotency::{Idempotency, mark_replayed},
     parameters::{PathParameters, Query},
     problem::Problem,
     response::{PageBody, json_response},
@@ -39,13 +39,15 @@ pub fn routes() -> Routes {
     const VERIFICATIONS: &str = "/v1/verifications";
     const VERIFICATION: &str = "/v1/verifications/{verification_id}";
     const NEXT: &str = "/v1/verifications/{verification_id}/next";
+    const CANCEL: &str = "/v1/verifications/{verification_id}/cancel";
     const RESEND: &str = "/v1/verifications/{verification_id}/callback-resends";
     Routes::default()
         .route(VERIFICATIONS, get(list).rate_limit(Read))
         .route(VERIFICATIONS, post(create).rate_limit(Create).idempotent())
         .route(VERIFICATION, get(show).rate_limit(Read))
         .route(VERIFICATION, post(redeem).rate_limit(Create).completes_after_disconnect())
-        .route(NEXT, post(give_up_step).rate_limit(Create).completes_after_disconnect())
+        .route(NEXT, post(give_up_step).rate_limit(Create).idempotent())
+        .route(CANCEL, post(cancel).rate_limit(Create).completes_after_disconnect())
         .route(RESEND, post(resend_callback::<scope::Verification>).rate_limit(Create).idempotent())
         .logged()
         .rate_limit_unknown("/v1/verifications/{verification_id}/{*path}", Read)
@@ -68,6 +70,7 @@ struct VerificationBody {
     next_step: Option<NextStepBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
+    expires_at: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     updated_at: Option<String>,
@@ -89,6 +92,7 @@ struct NewVerificationBody {
     next_step: Option<NextStepBody>,
     /// In seconds.
     ttl: i64,
+    expires_at: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
@@ -116,7 +120,7 @@ impl From<&StepInstructions> for NextStepBody {
 }
 
 impl From<&Verification> for VerificationBody {
-    fn from(Verification { check, progress, next_step, page_url }: &Verification) -> Self {
+    fn from(Verification { check, progress, step_status, next_step, page_url }: &Verification) -> Self {
         let verdict = check.verdict();
         VerificationBody {
             verification_id: check.id.to_string(),
@@ -125,9 +129,10 @@ impl From<&Verification> for VerificationBody {
             method: verdict.map(|verdict| verdict.method.into_str()),
             no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
             methods: method_names(&progress.methods),
-            steps: progress.steps.iter().map(StepBody::from).collect(),
+            steps: progress.steps.iter().map(|step| StepBody::new(step, *step_status)).collect(),
             next_step: next_step.as_ref().map(NextStepBody::from),
             url: page_url.clone(),
+            expires_at: timestamp::format(check.expires_at),
             created_at: timestamp::format(check.created_at),
             updated_at: check.updated_at().map(timestamp::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
@@ -141,7 +146,7 @@ impl From<&Verification> for VerificationBody {
 
 impl From<&Verification> for NewVerificationBody {
     fn from(created: &Verification) -> Self {
-        let Verification { check, progress, next_step, page_url } = created;
+        let Verification { check, progress, next_step, page_url, .. } = created;
         NewVerificationBody {
             verification_id: check.id.to_string(),
             status: check.status().into_str(),
@@ -149,6 +154,7 @@ impl From<&Verification> for NewVerificationBody {
             methods: method_names(&progress.methods),
             next_step: next_step.as_ref().map(NextStepBody::from),
             ttl: created.ttl(),
+            expires_at: timestamp::format(check.expires_at),
             created_at: timestamp::format(check.created_at),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
         }
@@ -194,6 +200,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
         callback_url: body.take("callback_url", as_text)?,
         redirect_url: body.take("redirect_url", as_text)?,
         sim_swap_period: body.take("sim_swap_period", as_minutes)?,
+        locale: body.take("locale", as_parsed::<Locale>)?,
     };
     body.finish(new)
 }
@@ -239,8 +246,10 @@ async fn redeem(
     let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
     let code = body.require("code", as_text)?;
     let code = body.finish(code)?;
-    let verification = app.engine.verifications.redeem(caller.project().id, id, &code).await?;
-    Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
+    let redeemed = app.engine.verifications.redeem(caller.project().id, id, &code).await?;
+    let Redeemed { verification, is_replayed } = redeemed;
+    let response = json_response(StatusCode::OK, &VerificationBody::from(&verification));
+    Ok(if is_replayed { mark_replayed(response) } else { response })
 }
 
 /// `POST /v1/verifications/{verification_id}/next`
@@ -248,12 +257,41 @@ async fn give_up_step(
     State(app): State<App>,
     caller: ProjectCaller<scope::Verification>,
     ids: PathParameters,
+    idempotency: Idempotency,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let id = ids.verification()?;
-    require_empty_body(&app, request).await?;
-    let verification = app.engine.verifications.give_up_step(caller.project().id, id).await?;
+    let (project, id) = (caller.project().id, ids.verification()?);
+    let verifications = &app.engine.verifications;
+    verifications.authorize(project, id).await?;
+    let body = caller.read_optional_json(&app, request).await?;
+    let method = match body.as_deref().map(Object::parse).transpose()? {
+        Some(mut body) => {
+            let method = body.take("method", as_parsed::<Method>)?;
+            body.finish(method)?
+        }
+        None => None,
+    };
+    // Equal requests may differ in their bytes: none, an empty body and `{}`.
+    let fingerprint = method.map_or("", |method| method.into_str()).as_bytes();
+    let body_of = |verification: &Verification| VerificationBody::from(verification);
+    idempotency
+        .respond(StatusCode::OK, caller.idempotency_scope(), fingerprint, body_of, async |claim| {
+            verifications.give_up_step(project, id, method, claim).await
+        })
+        .await
+}
+
+/// `POST /v1/verifications/{verification_id}/cancel`
+async fn cancel(
+    State(app): State<App>,
+    caller: ProjectCaller<scope::Verification>,
+    ids: PathParameters,
+    RawQuery(query): RawQuery,
+    _: NoBody,
+) -> Result<Response, Problem> {
+    Query::parse(query.as_deref(), &[])?;
+    let verification = app.engine.verifications.cancel(caller.project().id, ids.verification()?).await?;
     Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
 }

@@ -373,6 +373,10 @@ create table verifications (
     -- Sealed input of the steps. Erased at the end.
     input             bytea,
     code_redeemed_at  bigint,
+    -- Keyed hash of the redirect code that was redeemed for the verdict of a Secure SNA step.
+    code_hash         bytea,
+    -- Language tag (BCP 47) of the hosted page.
+    locale            text,
     primary key (check_id, bucket)
 ) partition by range (check_id);
 

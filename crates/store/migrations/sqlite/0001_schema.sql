@@ -307,7 +307,11 @@ create table verifications (
     progress          text not null check (json_valid(progress)),
     -- Sealed input of the steps. Erased at the end.
     input             blob,
-    code_redeemed_at  integer
+    code_redeemed_at  integer,
+    -- Keyed hash of the redirect code that was redeemed for the verdict of a Secure SNA step.
+    code_hash         blob check (length(code_hash) = 32),
+    -- Language tag (BCP 47) of the hosted page.
+    locale            text
 ) strict, without rowid;
 
 -- What an open silent check keeps while its device is redirected: one redirect at a time, whose `state` is used once.

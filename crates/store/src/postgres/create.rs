@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::Reference, network::NetworkId, reverse_sms::NumberLimit};
+use ringtrue_domain::{lifecycle::Reference, network::NetworkId, reverse_sms::NumberLimit, verification::Locale};
 use ringtrue_engine::ports::{CreateCheckOutcome, IdempotentResponse};
 use uuid::Uuid;
 
@@ -276,22 +276,23 @@ fn insert_verifications<'a>(new: &[&'a InsertCheck]) -> Result<Option<BatchState
     for new in new {
         if let Some(verification) = &new.verification {
             let progress = progress_to_json(&verification.progress).map_err(BatchError::Rows)?;
-            begun.push((verification.check.id, new.check.id, progress, &verification.input));
+            begun.push((verification, new.check.id, progress));
         }
     }
     if begun.is_empty() {
         return Ok(None);
     }
-    begun.sort_unstable_by_key(|(id, ..)| *id);
-    let insert = "insert into verifications (check_id, bucket, step_id, progress, input)
-                  select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[])";
+    begun.sort_unstable_by_key(|(verification, ..)| verification.check.id);
+    let insert = "insert into verifications (check_id, bucket, step_id, progress, input, locale)
+                  select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[])";
     Ok(Some(
         BatchStatement::new(insert)
-            .column(&begun, |(id, ..)| id.0)
-            .column(&begun, |(id, ..)| id.bucket().number())
-            .column(&begun, |(_, step, ..)| step.0)
-            .column(&begun, |(_, _, progress, _)| progress.clone())
-            .column(&begun, |(.., input)| &input.0[..]),
+            .column(&begun, |(verification, ..)| verification.check.id.0)
+            .column(&begun, |(verification, ..)| verification.check.id.bucket().number())
+            .column(&begun, |(_, step, _)| step.0)
+            .column(&begun, |(.., progress)| progress.clone())
+            .column(&begun, |(verification, ..)| &verification.input.0[..])
+            .column(&begun, |(verification, ..)| verification.locale.as_ref().map(Locale::as_str)),
     ))
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, Tx},
+    driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
 };
 
@@ -89,5 +89,13 @@ impl<D: Database> IdempotencyStore for SqlStore<D> {
         let delete = "delete from idempotency_keys
                        where tenant = $1 and key_digest = $2 and claim = $3 and response is null";
         self.write(delete, values![tenant, key_digest, claim]).await.map(drop)
+    }
+
+    async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError> {
+        self.transact(work!(|tx| {
+            store_response(tx, Some(&response)).await?;
+            Ok(TransactionEnd::Commit(()))
+        }))
+        .await
     }
 }

@@ -3,20 +3,21 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{CheckId, Reference},
+    lifecycle::{CheckConclusion, CheckId, CheckStatus, Reference},
     network::NetworkId,
     phone::Msisdn,
+    product::Product,
     reverse_sms::NumberLimit,
-    verification::Progress,
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOutcome, AdvanceTo, EndedStep, MarkedPending, NewRedirectSession, OpenedSession, PageVersion,
-    StoreError, UsageDelta, VerificationRecord, VerificationStore,
+    Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, MarkedPending, NewRedirectSession,
+    OpenedSession, PageVersion, StoreError, UsageDelta, VerificationRecord, VerificationStore,
 };
 
 use super::{
     SqlStore,
     checks::{marked_pending_from_row, pending_usage_changes},
+    idempotency::store_response,
     placeholders, usage,
 };
 use crate::{
@@ -50,12 +51,18 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         row.map(verification_from_row).transpose()
     }
 
-    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError> {
+    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<ListedProgress>, StoreError> {
         if ids.is_empty() {
             return Ok(vec![]);
         }
-        let ids_sql = placeholders(1, ids.len());
-        let select = format!("select check_id, progress from verifications where check_id in ({ids_sql})");
+        let select = format!(
+            "select held.check_id, held.progress, step.status
+               from verifications held left join checks step on step.id = held.step_id {}
+              where held.check_id in ({}) {}",
+            D::same_bucket("step", "held"),
+            placeholders(1, ids.len()),
+            in_buckets::<D>("held.", &ids),
+        );
         let values: Vec<Value> = ids.into_iter().map(Value::from).collect();
         self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
     }
@@ -145,34 +152,44 @@ fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
 /// Everything of a move, in the order of tables of the batches. The first statement locks the verification's row, so
 /// that moves of one verification happen one after the other, and only the first finds its step.
 async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
-    let Advance { verification, from, deadline, ended, progress, to, at } = advance;
-    let (next_step, erase_input) = match &to {
-        AdvanceTo::Step(new) => (new.check.id, ""),
-        AdvanceTo::SimSwap { check, .. } => (*check, ""),
-        AdvanceTo::End { .. } => (verification, ", input = null"),
+    let Advance { verification, from, deadline, ended, progress, to, at, options } = advance;
+    let AdvanceOptions { unless_verdict, input, ignores_number_limit, idempotent_response } = options;
+    let next_step = match &to {
+        AdvanceTo::Step(new) => new.check.id,
+        AdvanceTo::SimSwap { check, .. } => *check,
+        AdvanceTo::End { .. } => verification,
     };
+    // The end erases the input.
+    let input_sql = if matches!(to, AdvanceTo::End { .. }) { "null" } else { "coalesce($5, input)" };
     let update = format!(
-        "update verifications set step_id = $1, progress = $2 {erase_input} where check_id = $3 and step_id = $4 {}
+        "update verifications set step_id = $1, progress = $2, input = {input_sql}
+          where check_id = $3 and step_id = $4 {}
          returning check_id",
         in_bucket::<D>("", verification)
     );
-    let values = values![next_step, progress_to_json(&progress)?, verification, from];
-    if tx.query(update.into(), values).await?.is_empty() {
+    let mut values = values![next_step, progress_to_json(&progress)?, verification, from].to_vec();
+    if !matches!(to, AdvanceTo::End { .. }) {
+        values.push(input.as_ref().into());
+    }
+    if tx.query(update.into(), &values).await?.is_empty() {
         return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost));
+    }
+    if let EndedStep::Concluded(conclusion) = &ended {
+        keep_code::<D>(tx, verification, conclusion).await?;
     }
     let new = match &to {
         AdvanceTo::Step(new) => Some(InsertCheck::accepted((**new).clone())),
         AdvanceTo::SimSwap { .. } | AdvanceTo::End { .. } => None,
     };
     if let Some(new) = &new
-        && is_over_limit::<D>(tx, new).await?
+        && is_over_limit::<D>(tx, new, ignores_number_limit).await?
     {
         return Ok(TransactionEnd::Rollback(AdvanceOutcome::TooManyChecks));
     }
     let mut counts = Vec::new();
     let step_was_pending = match ended {
         EndedStep::Concluded(conclusion) => {
-            match conclude::<D>(tx, ConcludeCheck { conclusion, callback: None }, &mut counts).await? {
+            match conclude::<D>(tx, ConcludeCheck { conclusion, callback: None }, unless_verdict, &mut counts).await? {
                 Some(was_pending) => was_pending,
                 None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
             }
@@ -200,21 +217,42 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::End { conclusion, callback } => {
-            match conclude::<D>(tx, ConcludeCheck { conclusion, callback }, &mut counts).await? {
+            match conclude::<D>(tx, ConcludeCheck { conclusion, callback }, false, &mut counts).await? {
                 Some(was_pending) => was_pending,
                 None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
             }
         }
     };
     move_deadline::<D>(tx, verification, deadline, next_deadline).await?;
+    store_response(tx, idempotent_response.as_ref()).await?;
     usage::apply_changes(tx, &counts).await?;
     Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
 }
 
-/// Concludes an open check, and writes what belongs to it. Returns whether it was pending; `None` if it is concluded.
+/// Keeps the hash of the code that was redeemed for the verdict of a step, before the conclusion deletes its redirect
+/// session.
+async fn keep_code<D: Database>(
+    tx: &mut dyn Tx,
+    verification: CheckId,
+    step: &CheckConclusion,
+) -> Result<(), StoreError> {
+    if (step.product, step.status) != (Product::SecureSna, CheckStatus::Completed) {
+        return Ok(());
+    }
+    let in_bucket = in_bucket::<D>("", verification);
+    let select = format!("select code_hash from redirect_sessions where check_id = $1 {in_bucket}");
+    let Some(row) = tx.query(select.into(), values![step.check]).await?.pop() else { return Ok(()) };
+    let code = row.reader("redirect_sessions").digest_or_null("code_hash")?;
+    let update = format!("update verifications set code_hash = $1 where check_id = $2 {in_bucket}");
+    tx.query(update.into(), values![code, verification]).await.map(drop)
+}
+
+/// Concludes an open check, and writes what belongs to it. Returns whether it was pending; `None` if it is concluded, or
+/// has a verdict that must stay.
 async fn conclude<D: Database>(
     tx: &mut dyn Tx,
     conclude: ConcludeCheck,
+    unless_verdict: bool,
     counts: &mut Vec<UsageDelta>,
 ) -> Result<Option<bool>, StoreError> {
     let conclusion = &conclude.conclusion;
@@ -258,8 +296,16 @@ async fn conclude<D: Database>(
         tx.query(insert.into(), values).await?;
     }
     if has_redirect_session(conclusion.product) {
-        let delete = format!("delete from redirect_sessions where check_id = $1 {in_bucket}");
+        // The delete waits for a concurrent verdict and then sees it.
+        let condition = if unless_verdict { "and code_hash is null" } else { "" };
+        let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
+        if unless_verdict {
+            let select = format!("select check_id from redirect_sessions where check_id = $1 {in_bucket}");
+            if !tx.query(select.into(), values![id]).await?.is_empty() {
+                return Ok(None);
+            }
+        }
     }
     counts.extend(conclude.usage_changes(&before));
     Ok(Some(before.was_pending))
@@ -386,16 +432,26 @@ async fn move_deadline<D: Database>(
     Ok(())
 }
 
-/// Counts a check of its number. `true`: the limit is reached, and nothing may be written.
-async fn is_over_limit<D: Database>(tx: &mut dyn Tx, new: &InsertCheck) -> Result<bool, StoreError> {
+/// Counts a check of its number. `true`: the limit is reached, and nothing may be written. A check that ignores the limit
+/// only counts.
+async fn is_over_limit<D: Database>(
+    tx: &mut dyn Tx,
+    new: &InsertCheck,
+    ignores_limit: bool,
+) -> Result<bool, StoreError> {
     let (Some(claimed), Some(limit)) = (new.check.claimed, new.number_limit) else { return Ok(false) };
     let (at, project, product) = (new.check.created_at, new.check.project, new.check.product.into_str());
     let since = at.as_millisecond() - number_limit::window_millis(limit);
-    let is_blocked = |times: &[i64]| number_limit::blocked_until(limit, times).is_some_and(|until| at < until);
+    let is_blocked =
+        |times: &[i64]| !ignores_limit && number_limit::blocked_until(limit, times).is_some_and(|until| at < until);
     if limit.max_checks == 0 {
-        return Ok(true);
+        return Ok(!ignores_limit);
     }
     if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
+        // Its row counts.
+        if ignores_limit {
+            return Ok(false);
+        }
         let select = "select created_at from checks
                        where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
                        order by created_at desc limit $5";

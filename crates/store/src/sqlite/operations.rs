@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use ringtrue_domain::{
     lifecycle::{CheckConclusion, CheckId, Reference},
     phone::Msisdn,
+    verification::Locale,
 };
 use ringtrue_engine::ports::{
     AttemptSettlement, BeginRedirect, ClaimOutcome, ConcludeOutcome, CreateCheckOutcome, IdempotencyClaim,
@@ -47,12 +48,13 @@ impl WriteOp for InsertCheck {
         }
         if let Some(verification) = &self.verification {
             tx.execute(
-                "insert into verifications (check_id, step_id, progress, input) values ($1, $2, $3, $4)",
+                "insert into verifications (check_id, step_id, progress, input, locale) values ($1, $2, $3, $4, $5)",
                 values![
                     verification.check.id,
                     self.check.id,
                     check_row_mapping::progress_to_json(&verification.progress)?,
                     &verification.input,
+                    verification.locale.as_ref().map(Locale::as_str),
                 ],
             )?;
         }

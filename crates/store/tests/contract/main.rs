@@ -257,6 +257,10 @@ contract! {
     verifications:
         verification_is_created_with_its_first_step,
         step_leads_to_the_next_once,
+        second_text_counts_but_is_not_refused,
+        verdict_wins_over_giving_up,
+        verdict_and_giving_up_exclude_each_other,
+        response_is_stored_with_the_move,
         end_is_stored_with_its_callback,
         completion_code_is_redeemed_once,
         page_mark_changes_with_what_the_page_shows,

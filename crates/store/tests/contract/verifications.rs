@@ -16,9 +16,10 @@ use ringtrue_domain::{
     verification::{Method, Move, Progress, SEARCH_FIELDS, StepEnd, VerificationCheck, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOutcome, AdvanceTo, CallbackState, CodeHash, CreateCheckOutcome, EndedStep, Expectation, NewCheck,
-    NewRedirectSession, NewVerification, OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash,
-    UsageFilter, UsageGrouping, VerificationRecord,
+    Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CallbackState, ClaimOutcome, CodeHash, CreateCheckOutcome,
+    EndedStep, Expectation, IdempotentResponse, ListedProgress, NewCheck, NewRedirectSession, NewVerification,
+    OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash, UsageFilter, UsageGrouping,
+    VerificationRecord,
 };
 
 use crate::{
@@ -58,8 +59,12 @@ pub fn sample(project: ProjectId, created_at: Timestamp) -> Sample {
     };
     let progress = Progress::new(vec![Method::SecureSna, Method::ReverseSms], true, Some(SimSwapPeriod::DEFAULT));
     let progress = progress.begin_step(Product::SecureSna, step.id).unwrap();
-    let verification =
-        NewVerification { check: check.clone().map(Into::into), progress, input: Sealed(b"sealed input".to_vec()) };
+    let verification = NewVerification {
+        check: check.clone().map(Into::into),
+        progress,
+        input: Sealed(b"sealed input".to_vec()),
+        locale: Some("pt-BR".parse().unwrap()),
+    };
     let new = NewCheck {
         verification: Some(Box::new(verification)),
         expectation: Expectation::DeviceOfStep,
@@ -116,6 +121,7 @@ fn to_next_step(sample: &Sample, at: Timestamp) -> (Advance, NewCheck) {
         progress: progress.begin_step(Product::ReverseSms, new.check.id).unwrap(),
         to: AdvanceTo::Step(Box::new(new.clone())),
         at,
+        options: AdvanceOptions::default(),
     };
     (advance, new)
 }
@@ -134,6 +140,7 @@ fn to_end(sample: &Sample, step: &AnyCheck, progress: &Progress, matched: bool, 
         progress,
         to: AdvanceTo::End { conclusion: CheckConclusion::from(&end), callback: Some(callback(at)) },
         at,
+        options: AdvanceOptions::default(),
     }
 }
 
@@ -185,12 +192,18 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
             progress: verification.progress.clone(),
             input: Some(verification.input),
             code_redeemed_at: None,
+            code_hash: None,
+            locale: verification.locale,
         }
     );
     let unknown = CheckId(sample::uuid());
     assert_eq!(store.find_verification(unknown).await.unwrap(), None);
     let progress = store.verification_progress(vec![unknown, sample.check.id]).await.unwrap();
-    assert_eq!(progress, [(sample.check.id, verification.progress)]);
+    let step_status = Some(CheckStatus::Accepted);
+    assert_eq!(
+        progress,
+        [ListedProgress { verification: sample.check.id, progress: verification.progress, step_status }]
+    );
     assert_eq!(store.redirect_session(sample.step.id).await.unwrap().unwrap().session, None);
     assert_eq!(
         usage(store, acme).await,
@@ -371,6 +384,151 @@ pub async fn next_step_counts_towards_the_number_limit(fixture: &StoreFixture) {
     assert!(matches!(refused, CreateCheckOutcome::TooManyChecks { .. }), "{refused:?}");
 }
 
+pub async fn second_text_counts_but_is_not_refused(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    let sample = stored(store, shop).await;
+    let (advance, new) = to_next_step(&sample, at(5));
+    let number_limit = Some(NumberLimit { max_checks: 1, window_seconds: 600 });
+    let to = AdvanceTo::Step(Box::new(NewCheck { number_limit, ..new.clone() }));
+    let input = Some(Sealed(b"input with another code".to_vec()));
+    let options = AdvanceOptions { ignores_number_limit: true, input: input.clone(), ..AdvanceOptions::default() };
+    let first = Advance { to, options: options.clone(), ..advance };
+    assert_eq!(store.advance(first.clone()).await.unwrap(), FIRST_MOVE);
+    assert_eq!(record(store, &sample).await.input, input);
+
+    let second = next_check(&sample, at(8));
+    let received = check_sample::received(&new.check.try_map(SenderMatch::try_from).unwrap(), false);
+    let (progress, next) = first.progress.end_step(StepEnd::Verdict(false), false).unwrap();
+    assert_eq!(next, Move::Start(Method::ReverseSms));
+    let again = Advance {
+        verification: sample.check.id,
+        from: received.check().id,
+        deadline: received.check().expires_at,
+        ended: EndedStep::Concluded(CheckConclusion::from(&received)),
+        progress: progress.begin_step(Product::ReverseSms, second.check.id).unwrap(),
+        to: AdvanceTo::Step(Box::new(NewCheck { number_limit, ..second.clone() })),
+        at: at(8),
+        options: AdvanceOptions::default(),
+    };
+    assert_eq!(store.advance(again.clone()).await.unwrap(), AdvanceOutcome::TooManyChecks);
+    assert_eq!(store.advance(Advance { options, ..again }).await.unwrap(), LATER_MOVE);
+    // It is counted: the window begins with it.
+    let later = check_sample::check(shop, at(606));
+    let later = check_sample::new(Check { claimed: sample.check.claimed, ..later });
+    let refused = store.create_check(NewCheck { number_limit, ..later }).await.unwrap();
+    assert_eq!(refused, CreateCheckOutcome::TooManyChecks { retry_at: at(608) });
+}
+
+/// The first step is given up, and Reverse SMS follows.
+fn to_give_up(sample: &Sample, at: Timestamp) -> Advance {
+    let (advance, _) = to_next_step(sample, at);
+    let given_up = sample.step.clone().give_up(at).unwrap();
+    let ended = EndedStep::Concluded(CheckConclusion::from(&given_up));
+    let options = AdvanceOptions { unless_verdict: true, ..AdvanceOptions::default() };
+    Advance { ended, options, ..advance }
+}
+
+fn sealed_verdict() -> SealedVerdict {
+    SealedVerdict { code_hash: TokenHash([7; 32]), verdict: Sealed(b"sealed verdict".to_vec()) }
+}
+
+pub async fn verdict_wins_over_giving_up(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    // Without a session, and with one that has no verdict, the step is given up.
+    let sample = stored(store, shop).await;
+    assert_eq!(store.advance(to_give_up(&sample, at(5))).await.unwrap(), FIRST_MOVE);
+    let sample = stored(store, shop).await;
+    store.open_redirect_session(session(&sample, at(2))).await.unwrap().unwrap();
+    assert_eq!(store.advance(to_give_up(&sample, at(5))).await.unwrap(), LATER_MOVE);
+
+    let sample = stored(store, shop).await;
+    store.open_redirect_session(session(&sample, at(2))).await.unwrap().unwrap();
+    assert!(store.store_verdict(sample.step.id, sealed_verdict()).await.unwrap());
+    let before = record(store, &sample).await;
+    assert_eq!(store.advance(to_give_up(&sample, at(5))).await.unwrap(), AdvanceOutcome::Lost);
+    assert_eq!(record(store, &sample).await, before);
+    assert_eq!(find(store, &sample.step).await.status(), CheckStatus::Accepted);
+    let kept = store.redirect_session(sample.step.id).await.unwrap().unwrap().session.unwrap();
+    assert_eq!(kept.verdict, Some(sealed_verdict()));
+
+    // The hash of the redeemed code stays with the verification.
+    let matched = sample.step.clone().conclude_with_verdict(OperatorVerdict::Match(false), at(6)).unwrap();
+    let (advance, new) = to_next_step(&sample, at(6));
+    let progress = sample.new.verification.as_ref().unwrap().progress.clone();
+    let (progress, _) = progress.end_step(StepEnd::Verdict(false), false).unwrap();
+    let redeemed = Advance {
+        ended: EndedStep::Concluded(CheckConclusion::from(&matched)),
+        progress: progress.begin_step(Product::ReverseSms, new.check.id).unwrap(),
+        ..advance
+    };
+    assert_eq!(store.advance(redeemed).await.unwrap(), LATER_MOVE);
+    assert_eq!(record(store, &sample).await.code_hash, Some(sealed_verdict().code_hash));
+}
+
+pub async fn verdict_and_giving_up_exclude_each_other(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    for round in 0..50 {
+        let sample = stored(store, shop).await;
+        store.open_redirect_session(session(&sample, at(2))).await.unwrap().unwrap();
+        let verdict = store.store_verdict(sample.step.id, sealed_verdict());
+        let give_up = store.advance(to_give_up(&sample, at(5)));
+        let (stored, given_up) = if round % 2 == 0 {
+            tokio::join!(verdict, give_up)
+        } else {
+            let (given_up, stored) = tokio::join!(give_up, verdict);
+            (stored, given_up)
+        };
+        let (stored, given_up) = (stored.unwrap(), given_up.unwrap());
+        // A device that has a code can redeem it.
+        assert_eq!(stored, given_up == AdvanceOutcome::Lost, "{round}: {given_up:?}");
+        let session = store.redirect_session(sample.step.id).await.unwrap().unwrap().session;
+        assert_eq!(session.is_some(), stored, "{round}");
+    }
+}
+
+pub async fn response_is_stored_with_the_move(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    let sample = stored(store, shop).await;
+    let claim = sample::claim(shop.0, 1, 1);
+    store.claim_idempotency_key(&claim).await.unwrap();
+    let response = IdempotentResponse {
+        tenant: claim.tenant,
+        key_digest: claim.key_digest,
+        claim_id: claim.claim_id,
+        sealed_response: b"sealed".to_vec(),
+    };
+    let advance = to_give_up(&sample, at(5));
+    let with_response = |response: &IdempotentResponse| {
+        let options = AdvanceOptions { idempotent_response: Some(response.clone()), ..advance.options.clone() };
+        Advance { options, ..advance.clone() }
+    };
+    // A request that has lost its claim changes nothing.
+    let lost = IdempotentResponse { claim_id: sample::uuid(), ..response.clone() };
+    assert!(store.advance(with_response(&lost)).await.is_err());
+    assert_eq!(record(store, &sample).await.step, sample.step.id);
+    assert_eq!(store.advance(with_response(&response)).await.unwrap(), FIRST_MOVE);
+    let again = store.claim_idempotency_key(&sample::claim(shop.0, 1, 1)).await.unwrap();
+    assert_eq!(again, ClaimOutcome::Completed(b"sealed".to_vec()));
+
+    // So is the response of a request without changes.
+    let claim = sample::claim(shop.0, 2, 2);
+    store.claim_idempotency_key(&claim).await.unwrap();
+    let response = IdempotentResponse {
+        key_digest: claim.key_digest,
+        claim_id: claim.claim_id,
+        sealed_response: b"other".to_vec(),
+        ..response
+    };
+    store.complete_idempotency_key(response.clone()).await.unwrap();
+    let again = store.claim_idempotency_key(&sample::claim(shop.0, 2, 2)).await.unwrap();
+    assert_eq!(again, ClaimOutcome::Completed(b"other".to_vec()));
+    assert!(store.complete_idempotency_key(response).await.is_err());
+}
+
 pub async fn first_step_over_the_number_limit_creates_nothing(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
@@ -402,6 +560,7 @@ pub async fn expiry_ends_step_and_verification(fixture: &StoreFixture) {
             callback: Some(callback(at(600))),
         },
         at: at(601),
+        options: AdvanceOptions::default(),
     };
     assert_eq!(store.advance(advance).await.unwrap(), FIRST_MOVE);
     assert_eq!(find(store, &sample.check).await, sample.check.clone().expire().unwrap().into_check());
@@ -432,6 +591,7 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
             progress: progress.clone(),
             to: AdvanceTo::SimSwap { check: swap_id, deadline: at(18) },
             at: at(3),
+            options: AdvanceOptions::default(),
         };
         assert_eq!(store.advance(ask).await.unwrap(), FIRST_MOVE);
         let asking = find(store, &sample.check).await;
@@ -465,7 +625,16 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         let conclusion = CheckConclusion::from(&concluded);
         let to = AdvanceTo::End { conclusion, callback: None };
         let (verification, deadline) = (sample.check.id, at(18));
-        let end = Advance { verification, from: swap_id, deadline, ended, progress, to, at: at(4) };
+        let end = Advance {
+            verification,
+            from: swap_id,
+            deadline,
+            ended,
+            progress,
+            to,
+            at: at(4),
+            options: AdvanceOptions::default(),
+        };
         assert_eq!(store.advance(end).await.unwrap(), LATER_MOVE);
         let ended = find(store, &sample.check).await;
         assert_eq!(ended, concluded.into_check());

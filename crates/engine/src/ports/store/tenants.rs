@@ -222,4 +222,7 @@ pub trait IdempotencyStore: Send + Sync {
 
     /// Releases the key after a request without changes, unless the claim was taken over.
     async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
+
+    /// Stores the response to a request that succeeded without changes.
+    async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError>;
 }

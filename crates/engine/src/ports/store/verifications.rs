@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Sealed},
-    verification::Progress,
+    verification::{Locale, Progress},
 };
 
-use super::{MarkedPending, NewCallback, NewCheck, StoreError};
+use super::{IdempotentResponse, MarkedPending, NewCallback, NewCheck, StoreError, TokenHash};
 
 /// A new verification, stored in the transaction of its first step.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct NewVerification {
     pub progress: Progress,
     /// Sealed input of its steps, such as the number.
     pub input: Sealed,
+    /// Language of the hosted page. `None`: that of the browser.
+    pub locale: Option<Locale>,
 }
 
 /// A stored verification.
@@ -33,6 +35,19 @@ pub struct VerificationRecord {
     pub input: Option<Sealed>,
     /// When the completion code was redeemed.
     pub code_redeemed_at: Option<Timestamp>,
+    /// Hash of the redirect code that gave the verdict of a Secure SNA step.
+    pub code_hash: Option<TokenHash>,
+    /// Language of the hosted page. `None`: that of the browser.
+    pub locale: Option<Locale>,
+}
+
+/// The steps of a verification, for lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedProgress {
+    pub verification: CheckId,
+    pub progress: Progress,
+    /// Status of the check of the current step. `None`: it has no check yet.
+    pub step_status: Option<CheckStatus>,
 }
 
 /// The end of a step, and what follows it.
@@ -48,6 +63,19 @@ pub struct Advance {
     pub progress: Progress,
     pub to: AdvanceTo,
     pub at: Timestamp,
+    pub options: AdvanceOptions,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct AdvanceOptions {
+    /// Writes nothing if the redirect session of the step holds a verdict: a verdict wins over giving up.
+    pub unless_verdict: bool,
+    /// Replaces the sealed input, for a step that needs another one.
+    pub input: Option<Sealed>,
+    /// The next check counts for its number, but is not refused.
+    pub ignores_number_limit: bool,
+    /// Response to the request that ends the step.
+    pub idempotent_response: Option<IdempotentResponse>,
 }
 
 /// What is stored about the step that ends.
@@ -79,7 +107,8 @@ pub enum AdvanceOutcome {
         /// Whether the verification was pending before.
         was_pending: bool,
     },
-    /// Another request or node has ended the step, and nothing was written.
+    /// Another request or node has ended the step, or it has a verdict (see [`AdvanceOptions::unless_verdict`]), and
+    /// nothing was written.
     Lost,
     /// The number limit of the next check is reached, and nothing was written.
     TooManyChecks,
@@ -118,12 +147,13 @@ pub trait VerificationStore: Send + Sync {
     async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
 
     /// The progress of several verifications, in any order.
-    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, Progress)>, StoreError>;
+    async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<ListedProgress>, StoreError>;
 
     /// The page versions of several verifications, in any order.
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError>;
 
-    /// Ends the current step, and starts the next one or concludes the verification, in one transaction.
+    /// Ends the current step, and starts the next one or concludes the verification, in one transaction. The hash of the
+    /// code that was redeemed for a verdict stays with the verification.
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;
 
     /// Stores the redirect session of a silent step, unless it has one, and marks the verification as pending. `None`:

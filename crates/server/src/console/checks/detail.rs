@@ -8,7 +8,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
-    lifecycle::{AnyCheck, AnyVerdict, Lifecycle, Reference},
+    lifecycle::{AnyCheck, AnyVerdict, CheckStatus, Lifecycle, Reference},
     product::Product,
     verification::{Progress, Step, StepState},
 };
@@ -83,7 +83,7 @@ struct StepView {
 }
 
 impl StepView {
-    fn new(project_path: &str, step: &Step) -> Self {
+    fn new(project_path: &str, step: &Step, open_status: Option<CheckStatus>) -> Self {
         let (kind, text) = match (step.state, step.product) {
             (StepState::Open, _) => (BadgeKind::Open, "open"),
             (StepState::Completed { matched: true }, Product::SimSwap) => (BadgeKind::Match, "no SIM change"),
@@ -96,7 +96,7 @@ impl StepView {
         StepView {
             product: step.product.title(),
             path: step.check.map(|check| format!("{project_path}/checks/{}/{check}", step.product)),
-            status: step.state.status().into_str(),
+            status: step.state.final_status().or(open_status).unwrap_or(CheckStatus::Accepted).into_str(),
             badge: Badge::new(kind, text),
         }
     }
@@ -122,9 +122,12 @@ async fn detail(
     let (product, id) = (parse_product(&ids)?, ids.check()?);
     let project = access.project.id;
     // First, because it expires an overdue step.
-    let progress = match product {
-        Product::Verification => Some(app.engine.verifications.read(project, id).await?.progress),
-        _ => None,
+    let (progress, step_status) = match product {
+        Product::Verification => {
+            let verification = app.engine.verifications.read(project, id).await?;
+            (Some(verification.progress), verification.step_status)
+        }
+        _ => (None, None),
     };
     let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
@@ -156,7 +159,7 @@ async fn detail(
         facts.insert(0, ("Result", result));
     }
     facts.retain(|(_, value)| !value.is_empty());
-    let step_view = |step: &Step| StepView::new(layout.project_path(), step);
+    let step_view = |step: &Step| StepView::new(layout.project_path(), step, step_status);
     Ok(page::render_ok(&CheckPage {
         list_title: if is_verification { "Verifications".to_owned() } else { format!("{} checks", product.title()) },
         is_verification,

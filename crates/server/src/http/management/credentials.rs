@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::http::{
     app::App,
-    body::{JsonError, Object, as_distinct_list, as_parsed, as_timestamp, read_json},
+    body::{JsonError, NoBody, Object, as_distinct_list, as_parsed, as_timestamp, read_json},
     caller::{Caller, scope::Management},
     idempotency::Idempotency,
     parameters::{PathParameters, Query},
@@ -127,6 +127,7 @@ async fn revoke(
     caller: Caller<Management>,
     ids: PathParameters,
     headers: HeaderMap,
+    _: NoBody,
 ) -> Result<Response, Problem> {
     let if_match = IfMatch::from_headers(&headers);
     let condition = |current: &Credential| if_match.matches(&CredentialBody::without_last_use(current));

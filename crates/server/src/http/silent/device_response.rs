@@ -253,6 +253,8 @@ fn problem_code(failure: RedirectFailure, step: RedirectStep) -> Option<ProblemC
             | ErrorCode::CodeAttemptsExceeded
             | ErrorCode::MethodsExhausted
             | ErrorCode::GivenUp
+            | ErrorCode::WrongNumber
+            | ErrorCode::Cancelled
             | ErrorCode::TooManyRequests => None,
         },
         (RedirectFailure::Failed(_), RedirectStep::Return) => None,
@@ -286,6 +288,8 @@ fn describe_failure(failure: RedirectFailure, may_use_reverse_sms: bool) -> Stri
             ErrorCode::CodeAttemptsExceeded => "too many wrong codes",
             ErrorCode::MethodsExhausted => "no method is left",
             ErrorCode::GivenUp => "this step was given up",
+            ErrorCode::WrongNumber => "the number is not the user's",
+            ErrorCode::Cancelled => "the verification was cancelled",
             ErrorCode::TooManyRequests => "too many checks of this number",
         },
     };
