@@ -92,14 +92,13 @@ def come_back(session, query):
         session["message"] = "This link belongs to another sign-up."
         return "/"
     if "code" not in query:
-        del session["verification_id"]
         session["message"] = "We could not verify your number."
         return "/"
+    # A reloaded page redeems the same code again and gets the same result.
     result = post(f"/v1/verifications/{verification_id}", {"code": query["code"]})
     # Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
     if "url" in result:
         return result["url"]
-    session.pop("verification_id", None)
     if result["status"] == "COMPLETED" and result["match"] is True:
         session["verified_number"] = session["phone_number"]
         session.pop("message", None)

@@ -96,14 +96,13 @@ async function comeBack(session, query) {
     return '/';
   }
   if (code === null) {
-    delete session.verificationId;
     session.message = 'We could not verify your number.';
     return '/';
   }
+  // A reloaded page redeems the same code again and gets the same result.
   const result = await post(`/v1/verifications/${verificationId}`, { code });
   // Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
   if (result.url !== undefined) return result.url;
-  delete session.verificationId;
   if (result.status === 'COMPLETED' && result.match === true) {
     session.verifiedNumber = phoneNumber;
     delete session.message;

@@ -353,10 +353,18 @@ impl ApiSession {
         self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await
     }
 
-    /// Gives up the current step of a verification, and returns the verification.
-    pub(crate) async fn give_up_step(&self, verification: &str) -> Result<Value, CommandError> {
+    /// Gives up the current step of a verification, only if it has the given method, and returns the verification.
+    pub(crate) async fn give_up_step(&self, verification: &str, method: Option<&str>) -> Result<Value, CommandError> {
         let product = Product::Verification;
         let path = [checks_path(product), &[verification, "next"]].concat();
+        let body = method.map(|method| json!({"method": method}));
+        self.post(Scope::Product(product), &path, body.as_ref(), None).await
+    }
+
+    /// Ends a verification, and returns it.
+    pub(crate) async fn cancel(&self, verification: &str) -> Result<Value, CommandError> {
+        let product = Product::Verification;
+        let path = [checks_path(product), &[verification, "cancel"]].concat();
         self.post(Scope::Product(product), &path, None, None).await
     }
 

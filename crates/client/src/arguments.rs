@@ -187,7 +187,14 @@ pub enum VerificationAction {
         verification: VerificationOptions,
     },
     /// Give up the current step, and print the next one
-    Next { verification: CheckId },
+    Next {
+        verification: CheckId,
+        /// Give up the step only if it has this method
+        #[arg(long, value_parser = method_parser())]
+        method: Option<Method>,
+    },
+    /// End a verification at once
+    Cancel { verification: CheckId },
     /// Redeem the code that the phone received or that the hosted page returned
     Redeem(RedeemArguments),
     #[command(flatten)]
@@ -202,6 +209,12 @@ pub struct VerificationOptions {
     /// After a match, ask whether the SIM was changed in this period
     #[arg(long, value_name = "MINUTES")]
     pub sim_swap_period: Option<u32>,
+    /// Country of a number in national form, such as GB
+    #[arg(long, value_name = "CODE")]
+    pub country: Option<String>,
+    /// Language of the hosted page, such as pt-BR [default: the browser's]
+    #[arg(long, value_name = "TAG")]
+    pub locale: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -32,7 +32,9 @@ pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),
     /// Of a verification.
-    GiveUpStep(CheckId),
+    GiveUpStep(CheckId, Option<Method>),
+    /// Of a verification.
+    Cancel(CheckId),
     Read(ReadAction),
 }
 
@@ -100,7 +102,8 @@ impl From<VerificationAction> for CheckAction {
                 let number = Some(number);
                 CheckAction::Create(CreateCheck { new, number, callback, device, period: None, verification })
             }
-            VerificationAction::Next { verification } => CheckAction::GiveUpStep(verification),
+            VerificationAction::Next { verification, method } => CheckAction::GiveUpStep(verification, method),
+            VerificationAction::Cancel { verification } => CheckAction::Cancel(verification),
             VerificationAction::Redeem(arguments) => CheckAction::Redeem(arguments),
             VerificationAction::Read(action) => CheckAction::Read(action),
         }
@@ -109,26 +112,40 @@ impl From<VerificationAction> for CheckAction {
 
 impl VerificationOptions {
     /// Members of the create request; `null` if absent.
-    pub(crate) fn members(&self) -> [(&'static str, Value); 2] {
+    pub(crate) fn members(&self) -> [(&'static str, Value); 4] {
         let methods: Vec<_> = self.methods.iter().map(Method::into_str).collect();
         let methods = if methods.is_empty() { Value::Null } else { json!(methods) };
-        [("methods", methods), ("sim_swap_period", json!(self.sim_swap_period))]
+        [
+            ("methods", methods),
+            ("sim_swap_period", json!(self.sim_swap_period)),
+            ("country", json!(self.country)),
+            ("locale", json!(self.locale)),
+        ]
     }
 }
 
-/// Moves the fields of `next_step` to the verification, for tables and CSV. Its URL becomes `device_url`.
+/// Moves the fields of `next_step` to the verification, for tables and CSV. Its URL becomes `device_url`. Each step
+/// becomes a phrase.
 pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Value {
     let members = verification.as_object_mut().filter(|_| output != Output::Json);
-    if let Some(members) = members
-        && let Some(Value::Object(step)) = members.remove("next_step")
-    {
+    let Some(members) = members else { return verification };
+    if let Some(Value::Object(step)) = members.remove("next_step") {
         members.extend(step.into_iter().map(|(name, value)| match name.as_str() {
             "method" => ("next_method".to_owned(), value),
             "url" => ("device_url".to_owned(), value),
             _ => (name, value),
         }));
     }
+    if let Some(Value::Array(steps)) = members.remove("steps") {
+        members.insert("steps".to_owned(), json!(steps.iter().map(describe_step).collect::<Vec<_>>().join("; ")));
+    }
     verification
+}
+
+/// Method, status and error of a step.
+fn describe_step(step: &Value) -> String {
+    let texts = ["method", "status", "error_code"].map(|name| step.get(name).and_then(Value::as_str));
+    texts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) async fn run(
@@ -144,9 +161,13 @@ pub(crate) async fn run(
             let check = session.redeem_code(product, &check.to_string(), &code.read()?).await?;
             Ok(context.printer.print_object(columns, &check)?)
         }
-        CheckAction::GiveUpStep(verification) => {
-            let verification = session.give_up_step(&verification.to_string()).await?;
+        CheckAction::GiveUpStep(verification, method) => {
+            let method = method.map(|method| method.into_str());
+            let verification = session.give_up_step(&verification.to_string(), method).await?;
             print_check(context, product, verification)
+        }
+        CheckAction::Cancel(verification) => {
+            print_check(context, product, session.cancel(&verification.to_string()).await?)
         }
         CheckAction::Read(ReadAction::Get { check }) => {
             print_check(context, product, session.fetch_check(product, &check.to_string()).await?)
@@ -166,7 +187,7 @@ pub(crate) async fn run(
 fn print_check(context: &ClientContext, product: Product, check: Value) -> Result<(), CommandError> {
     let check = flatten_next_step(check, context.printer.output);
     let columns = match product {
-        Product::Verification => [check_columns(product), &NEXT_STEP_COLUMNS].concat(),
+        Product::Verification => [check_columns(product), &["steps", "expires_at"], &NEXT_STEP_COLUMNS].concat(),
         _ => check_columns(product).to_vec(),
     };
     Ok(context.printer.print_object(&columns, &check)?)
@@ -200,7 +221,9 @@ async fn create(
     let output = add_sms_links(flatten_next_step(created, context.printer.output));
     let invitation = ["receiver_phone_number", "expected_sms_body", "url", "ttl"];
     let columns = match product {
-        Product::Verification => [check_columns(product), &NEXT_STEP_COLUMNS, &["ttl"], &SMS_LINK_FIELDS].concat(),
+        Product::Verification => {
+            [check_columns(product), &NEXT_STEP_COLUMNS, &["ttl", "expires_at"], &SMS_LINK_FIELDS].concat()
+        }
         _ => [check_columns(product), &invitation, &SMS_LINK_FIELDS].concat(),
     };
     // `--watch` streams one line per state.

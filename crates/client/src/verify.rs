@@ -67,6 +67,7 @@ fn describe_end(verification: &Value) -> &'static str {
         (Some("COMPLETED"), Some(true)) => "The number is verified.",
         (Some("COMPLETED"), _) => "No match: the phone has another number.",
         (Some("EXPIRED"), _) => "The verification has expired.",
+        _ if text_field(verification, "error_code") == Some("cancelled") => "The verification was cancelled.",
         _ => "The verification failed: no method led to a result.",
     }
 }
@@ -133,7 +134,7 @@ impl SimulatedPhone<'_> {
     async fn act(&self, session: &ApiSession, id: &str, step: &Value) -> Result<(), CommandError> {
         let text = |name| text_field(step, name).unwrap_or_default();
         match text("method") {
-            given_up if self.given_up.contains(&given_up) => session.give_up_step(id).await.map(drop),
+            given_up if self.given_up.contains(&given_up) => session.give_up_step(id, Some(given_up)).await.map(drop),
             "secure_sna" => match open_check_url(session, text("url"), Some(self.sim)).await {
                 Ok(result) => match text_field(&result, "code") {
                     Some(code) => session.redeem_code(PRODUCT, id, code).await.map(drop),

@@ -1,7 +1,7 @@
 //! Phone numbers in E.164 form, and addresses of SMS in operators' notations.
 //!
 //! Callers must send E.164: a `+`, an existing country code and a possible length for that country. Nothing is
-//! repaired. Number ranges are not checked, since tables lag behind new ranges. Operators' notations of SMS senders are
+//! repaired, except that verifications take numbers as people write them ([`Msisdn::parse_written`]). Number ranges are not checked, since tables lag behind new ranges. Operators' notations of SMS senders are
 //! normalised by [`SmsAddress::to_msisdn`].
 
 use std::{
@@ -20,6 +20,8 @@ use crate::tenancy::Mode;
 const SIMULATED_PREFIX: &str = "+990";
 /// Length with the `+`.
 const E164_LENGTHS: std::ops::RangeInclusive<usize> = 8..=16;
+/// Longest number with separators.
+const MAX_WRITTEN_BYTES: usize = 64;
 
 /// A phone number in E.164 form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
@@ -37,6 +39,10 @@ pub enum InvalidPhoneNumber {
     Length,
     #[error("numbers that begin with {SIMULATED_PREFIX} are simulated, for sandbox projects only")]
     Simulated,
+    #[error("a number without `+` needs a `country`")]
+    CountryMissing,
+    #[error("not a phone number of this `country`")]
+    National,
 }
 
 impl Msisdn {
@@ -54,6 +60,26 @@ impl Msisdn {
             (true, Mode::Live) => Err(InvalidPhoneNumber::Simulated),
             (false, _) => parse_real_number(text).map(Msisdn),
         }
+    }
+
+    /// Parses a number as people write it: with separators, and in national form if the country is known.
+    pub fn parse_written(text: &str, country: Option<Country>, mode: Mode) -> Result<Self, InvalidPhoneNumber> {
+        if text.len() > MAX_WRITTEN_BYTES {
+            return Err(InvalidPhoneNumber::Shape);
+        }
+        let is_international = text.trim_start().starts_with('+');
+        // `+44 (0)7700 900123` shows the digit that is only dialed within the country.
+        let text = if is_international { text.replacen("(0)", "", 1) } else { text.to_owned() };
+        let compact: String = text.chars().filter(|character| !is_separator(*character)).collect();
+        if is_international {
+            return Msisdn::parse(&compact, mode);
+        }
+        if compact.is_empty() || !compact.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(InvalidPhoneNumber::Shape);
+        }
+        let country = Some(country.ok_or(InvalidPhoneNumber::CountryMissing)?);
+        let address = SmsAddress { text: &compact, kind: AddressKind::National, country };
+        address.to_msisdn().ok_or(InvalidPhoneNumber::National)
     }
 
     /// With the `+`.
@@ -283,6 +309,32 @@ mod tests {
         }
         assert!(Msisdn::parse("+990123456700", Mode::Sandbox).is_ok());
         assert_eq!(Msisdn::parse("+9901", Mode::Sandbox), Err(InvalidPhoneNumber::Shape));
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, country, number) in [
+            ("+447700900123", None, Ok("+447700900123")),
+            (" +44 7700-900.123 ", None, Ok("+447700900123")),
+            ("+44 (0)7700 900123", None, Ok("+447700900123")),
+            ("+44 7700 900123", Some("DE"), Ok("+447700900123")),
+            ("+990 1234 567-00", None, Ok("+990123456700")),
+            ("07700 900123", Some("GB"), Ok("+447700900123")),
+            ("(201) 555-0123", Some("US"), Ok("+12015550123")),
+            ("00 44 7700 900123", Some("DE"), Ok("+447700900123")),
+            ("07700 900123", None, Err(InvalidPhoneNumber::CountryMissing)),
+            ("12", Some("GB"), Err(InvalidPhoneNumber::National)),
+            ("", Some("GB"), Err(InvalidPhoneNumber::Shape)),
+            ("call me", Some("GB"), Err(InvalidPhoneNumber::Shape)),
+            ("+44 7700 900123 ext 5", None, Err(InvalidPhoneNumber::Shape)),
+            ("+44", None, Err(InvalidPhoneNumber::Shape)),
+        ] {
+            let country = country.map(|country| country.parse().unwrap());
+            let parsed = Msisdn::parse_written(text, country, Mode::Sandbox);
+            assert_eq!(parsed.as_ref().map(Msisdn::as_str), number.as_ref().copied(), "{text}");
+        }
+        assert_eq!(Msisdn::parse_written("+990 123 456 700", None, Mode::Live), Err(InvalidPhoneNumber::Simulated));
+        assert_eq!(Msisdn::parse_written(&" ".repeat(65), None, Mode::Live), Err(InvalidPhoneNumber::Shape));
     }
 
     #[test]

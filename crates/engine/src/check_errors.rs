@@ -1,5 +1,6 @@
 //! Errors of creating and reading checks.
 
+use jiff::Timestamp;
 use ringtrue_domain::{phone::InvalidPhoneNumber, sim_swap::InvalidSimSwapPeriod, web_url::UrlError};
 
 use crate::ports::StoreError;
@@ -30,6 +31,14 @@ pub enum CreateError {
     TooManyChecks { retry_after: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl CreateError {
+    /// The number's limit is reached until `until`.
+    pub(crate) fn too_many_checks(now: Timestamp, until: Timestamp) -> Self {
+        let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
+        CreateError::TooManyChecks { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -194,10 +194,7 @@ impl Checks {
                 self.activity.record_created(key);
                 Ok(())
             }
-            CreateCheckOutcome::TooManyChecks { retry_at: until } => {
-                let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
-                Err(CreateError::TooManyChecks { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
-            }
+            CreateCheckOutcome::TooManyChecks { retry_at } => Err(CreateError::too_many_checks(now, retry_at)),
         }
     }
 

@@ -17,7 +17,7 @@ use ringtrue_domain::{
         SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl},
+    web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::ports::{KeyId, Revocation, SealedKey, StoreError, TokenId};
 use serde::{Deserialize, Serialize};
@@ -267,6 +267,13 @@ fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> 
             fall_back_on_mismatch: json.verification.fall_back_on_mismatch,
             callback_url: callback_url(&json.verification.callback_url)?,
             redirect_url: redirect_url(&json.verification.redirect_url)?,
+            redirect_origins: json
+                .verification
+                .redirect_origins
+                .iter()
+                .map(|origin| WebOrigin::from_stored(origin))
+                .collect::<Result<_, _>>()
+                .map_err(|problem| invalid(&problem))?,
             ttl: json
                 .verification
                 .ttl
@@ -362,6 +369,8 @@ struct VerificationJson {
     callback_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redirect_url: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirect_origins: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<i64>,
     brand: BrandJson,
@@ -394,12 +403,14 @@ fn parse_member<T: FromStr<Err: fmt::Display>>(text: Option<&str>) -> Result<Opt
 
 impl From<&VerificationSettings> for VerificationJson {
     fn from(settings: &VerificationSettings) -> Self {
-        let VerificationSettings { methods, fall_back_on_mismatch, callback_url, redirect_url, ttl, brand } = settings;
+        let VerificationSettings { methods, fall_back_on_mismatch, callback_url, redirect_url, .. } = settings;
+        let VerificationSettings { redirect_origins, ttl, brand, .. } = settings;
         VerificationJson {
             methods: methods.as_ref().map(|methods| methods.iter().map(ToString::to_string).collect()),
             fall_back_on_mismatch: *fall_back_on_mismatch,
             callback_url: callback_url.as_ref().map(|url| url.as_str().to_owned()),
             redirect_url: redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_origins: redirect_origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
             ttl: ttl.map(|ttl| i64::from(ttl.seconds())),
             brand: BrandJson {
                 name: brand.name.as_ref().map(ToString::to_string),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::Method;
 use crate::{
     tenancy::{InvalidName, Name},
-    web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
+    web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,8 +18,19 @@ pub struct VerificationSettings {
     pub callback_url: Option<CallbackUrl>,
     /// Default for verifications without a redirect URL.
     pub redirect_url: Option<RedirectUrl>,
+    /// Origins of redirect URLs. Empty: any.
+    pub redirect_origins: Vec<WebOrigin>,
     pub ttl: Option<VerificationTtl>,
     pub brand: Brand,
+}
+
+impl VerificationSettings {
+    /// Rejects a redirect URL whose origin is not allowed.
+    pub fn check_redirect(&self, url: &RedirectUrl) -> Result<(), UrlError> {
+        let is_allowed =
+            self.redirect_origins.is_empty() || self.redirect_origins.iter().any(|origin| origin.contains(url));
+        if is_allowed { Ok(()) } else { Err(UrlError::OriginNotAllowed) }
+    }
 }
 
 /// How the hosted page presents the project.
@@ -144,6 +155,40 @@ mod tests {
     fn ttl_is_one_minute_to_one_hour() {
         for (seconds, is_valid) in [(59, false), (60, true), (3_600, true), (3_601, false), (-1, false)] {
             assert_eq!(VerificationTtl::try_from(seconds).is_ok(), is_valid, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn redirect_origins_restrict_redirect_urls() {
+        let policy = UrlPolicy { allow_http: true, ..UrlPolicy::default() };
+        let origin = |text| WebOrigin::parse(text, &policy);
+        for (text, parsed) in [
+            ("https://Shop.example:443", Ok("https://shop.example")),
+            ("https://shop.example/", Ok("https://shop.example")),
+            ("http://localhost:8080", Ok("http://localhost:8080")),
+            ("https://shop.example/back", Err(UrlError::NotOrigin)),
+            ("https://shop.example?a=b", Err(UrlError::NotOrigin)),
+            ("shop.example", Err(UrlError::NotAbsolute)),
+            ("https://*.shop.example", Err(UrlError::HostInvalid)),
+        ] {
+            assert_eq!(origin(text).as_ref().map(WebOrigin::as_str), parsed.as_ref().copied(), "{text}");
+        }
+        assert_eq!(WebOrigin::parse("http://shop.example", &UrlPolicy::default()), Err(UrlError::HttpNotAllowed));
+
+        let redirect_origins = vec![origin("https://shop.example").unwrap(), origin("http://localhost:8080").unwrap()];
+        let settings = VerificationSettings { redirect_origins, ..VerificationSettings::default() };
+        for (url, is_allowed) in [
+            ("https://shop.example/back?session=1", true),
+            ("https://SHOP.example:443/", true),
+            ("http://localhost:8080/back", true),
+            ("http://shop.example/back", false),
+            ("https://shop.example:8443/back", false),
+            ("https://shop.example.evil.example/", false),
+            ("https://evil.example/?https://shop.example", false),
+        ] {
+            let url = RedirectUrl::parse(url, &policy).unwrap();
+            assert_eq!(settings.check_redirect(&url).is_ok(), is_allowed, "{url:?}");
+            assert_eq!(VerificationSettings::default().check_redirect(&url), Ok(()));
         }
     }
 

@@ -27,6 +27,9 @@ use parts::{Scheme, WebUrl};
 /// Maximum length of a URL, as given and in canonical form.
 pub const MAX_CHARS: usize = 2_048;
 
+/// Most origins in a list.
+pub const MAX_ORIGINS: usize = 20;
+
 /// Query parameters that the service appends to the redirect URL.
 pub const RESULT_PARAMETERS: [&str; 6] =
     ["check_id", "verification_id", "code", "reference_id", "error", "error_description"];
@@ -85,6 +88,14 @@ pub enum UrlError {
     DotSegment,
     #[error("the URL's host is not allowed for callbacks")]
     HostNotAllowed,
+    #[error(
+        "an origin is a scheme, a host and an optional port, without path and query, such as `https://shop.example`"
+    )]
+    NotOrigin,
+    #[error("more than {MAX_ORIGINS} origins")]
+    TooManyOrigins,
+    #[error("the URL's origin is not among `configuration.verification.redirect_origins` of the project")]
+    OriginNotAllowed,
     #[error("the URL's query contains a parameter that the redirect appends: {}", RESULT_PARAMETERS.join(", "))]
     ResultParameter,
 }
@@ -170,6 +181,32 @@ impl RedirectUrl {
     /// The canonical URL.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
+    }
+}
+
+/// The origin of URLs: scheme, host and port, in canonical form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebOrigin(String);
+
+impl WebOrigin {
+    pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
+        let url = WebUrl::parse(text)?;
+        policy.check_scheme(&url)?;
+        // Many people write a slash at the end.
+        if url.target() == "/" { Ok(Self(url.origin().to_owned())) } else { Err(UrlError::NotOrigin) }
+    }
+
+    /// Parses a stored origin without the policy, which may have changed.
+    pub fn from_stored(text: &str) -> Result<Self, UrlError> {
+        WebUrl::parse(text).map(|url| Self(url.origin().to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn contains(&self, url: &RedirectUrl) -> bool {
+        url.0.origin() == self.0
     }
 }
 

@@ -90,8 +90,13 @@ impl WebUrl {
         self.port
     }
 
+    /// Scheme and authority.
+    pub fn origin(&self) -> &str {
+        &self.text[..self.authority_end]
+    }
+
     pub fn authority(&self) -> &str {
-        let (origin, _) = self.text.split_at(self.authority_end);
+        let origin = self.origin();
         origin.split_once(SCHEME_SEPARATOR).map_or(origin, |(_, authority)| authority)
     }
 

@@ -89,6 +89,7 @@ struct VerificationCallbackBody<'a> {
     no_sim_change: Option<bool>,
     methods: Vec<&'static str>,
     steps: Vec<StepBody>,
+    expires_at: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     updated_at: Option<String>,
@@ -145,6 +146,7 @@ pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, pr
         no_sim_change: verdict.and_then(|verdict| verdict.no_sim_change),
         methods: progress.methods.iter().map(Method::into_str).collect(),
         steps: progress.steps.iter().map(|step| StepBody::new(step, None)).collect(),
+        expires_at: format_time(check.expires_at),
         created_at: format_time(check.created_at),
         updated_at: check.updated_at().map(format_time),
         reference_id: check.reference.as_ref().map(Reference::as_str),
@@ -271,7 +273,7 @@ mod tests {
         let concluded = verification.clone().conclude_with_outcome(CheckOutcome::Completed(verdict), at).unwrap();
         assert_eq!(
             String::from_utf8(render_verification(&concluded, &progress)).unwrap(),
-            r#"{"verification_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"method":"reverse_sms","methods":["secure_sna","reverse_sms"],"steps":[{"method":"secure_sna","check_id":"00000000-0000-0000-0000-000000000008","status":"ERROR","error_code":"not_mobile_ip"},{"method":"reverse_sms","check_id":"00000000-0000-0000-0000-000000000008","status":"COMPLETED","match":true},{"method":"sim_swap","status":"ERROR","error_code":"mno_timeout"}],"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order-7"}"#
+            r#"{"verification_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"method":"reverse_sms","methods":["secure_sna","reverse_sms"],"steps":[{"method":"secure_sna","check_id":"00000000-0000-0000-0000-000000000008","status":"ERROR","error_code":"not_mobile_ip"},{"method":"reverse_sms","check_id":"00000000-0000-0000-0000-000000000008","status":"COMPLETED","match":true},{"method":"sim_swap","status":"ERROR","error_code":"mno_timeout"}],"expires_at":"2026-11-14T09:35:00.000Z","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order-7"}"#
         );
         let expired = render_verification(&verification.expire().unwrap(), &progress);
         assert!(

@@ -4,7 +4,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{Configuration, Mode, Name, Project, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl},
     verification::{Brand, BrandName, Colour, LogoUrl, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
+    web_url::{CallbackUrl, MAX_ORIGINS, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
 };
 
 /// Change of one member in a merge patch.
@@ -56,6 +56,7 @@ pub struct VerificationPatch {
     pub fall_back_on_mismatch: Patch<bool>,
     pub callback_url: Patch<String>,
     pub redirect_url: Patch<String>,
+    pub redirect_origins: Patch<Vec<String>>,
     pub ttl: Patch<VerificationTtl>,
     pub brand: Patch<BrandPatch>,
 }
@@ -174,15 +175,22 @@ impl SilentPatch {
 impl VerificationPatch {
     fn apply(self, current: &VerificationSettings, rules: &UrlRules<'_>) -> Result<VerificationSettings, InvalidUrl> {
         let section = "verification";
-        Ok(VerificationSettings {
+        let patched = VerificationSettings {
             methods: merge_value(self.methods, current.methods.as_ref()),
             fall_back_on_mismatch: merge_value(self.fall_back_on_mismatch, Some(&current.fall_back_on_mismatch))
                 .unwrap_or_default(),
             callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
             redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
+            redirect_origins: rules.patch_origins(self.redirect_origins, &current.redirect_origins, section)?,
             ttl: merge_value(self.ttl, current.ttl.as_ref()),
             brand: section_patch(self.brand).map_or_else(Brand::default, |patch| patch.apply(&current.brand)),
-        })
+        };
+        patched
+            .redirect_url
+            .as_ref()
+            .map_or(Ok(()), |url| patched.check_redirect(url))
+            .map_err(|cause| InvalidUrl::Redirect { pointer: json_pointer(section, "redirect_url"), cause })?;
+        Ok(patched)
     }
 }
 
@@ -223,6 +231,33 @@ impl UrlRules<'_> {
     ) -> Result<Option<RedirectUrl>, InvalidUrl> {
         self.patch_url(patch, current, RedirectUrl::as_str, RedirectUrl::parse)
             .map_err(|cause| InvalidUrl::Redirect { pointer: json_pointer(section, "redirect_url"), cause })
+    }
+
+    fn patch_origins(
+        &self,
+        patch: Patch<Vec<String>>,
+        current: &[WebOrigin],
+        section: &str,
+    ) -> Result<Vec<WebOrigin>, InvalidUrl> {
+        let list = json_pointer(section, "redirect_origins");
+        let given = match patch {
+            Patch::Keep if !self.revalidate_all => return Ok(current.to_vec()),
+            Patch::Keep => current.iter().map(|origin| origin.as_str().to_owned()).collect(),
+            Patch::Clear => return Ok(vec![]),
+            Patch::Set(given) => given,
+        };
+        if given.len() > MAX_ORIGINS {
+            return Err(InvalidUrl::Redirect { pointer: list, cause: UrlError::TooManyOrigins });
+        }
+        let mut origins = Vec::with_capacity(given.len());
+        for (index, text) in given.iter().enumerate() {
+            let origin = WebOrigin::parse(text, self.policy)
+                .map_err(|cause| InvalidUrl::Redirect { pointer: format!("{list}/{index}"), cause })?;
+            if !origins.contains(&origin) {
+                origins.push(origin);
+            }
+        }
+        Ok(origins)
     }
 
     fn patch_url<U: Clone>(
@@ -268,12 +303,13 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
     .collect()
 }
 
-fn changed_verification_settings(old: &VerificationSettings, new: &VerificationSettings) -> [(&'static str, bool); 8] {
+fn changed_verification_settings(old: &VerificationSettings, new: &VerificationSettings) -> [(&'static str, bool); 9] {
     [
         ("configuration.verification.methods", old.methods != new.methods),
         ("configuration.verification.fall_back_on_mismatch", old.fall_back_on_mismatch != new.fall_back_on_mismatch),
         ("configuration.verification.callback_url", old.callback_url != new.callback_url),
         ("configuration.verification.redirect_url", old.redirect_url != new.redirect_url),
+        ("configuration.verification.redirect_origins", old.redirect_origins != new.redirect_origins),
         ("configuration.verification.ttl", old.ttl != new.ttl),
         ("configuration.verification.brand.name", old.brand.name != new.brand.name),
         ("configuration.verification.brand.logo_url", old.brand.logo_url != new.brand.logo_url),

@@ -13,10 +13,12 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ErrorCode, Lifecycle, OpenState, Reference, Verdict},
+    lifecycle::{
+        AnyCheck, Check, CheckId, CheckStatus, ErrorCode, Lifecycle, NumberHash, OpenState, Reference, Verdict,
+    },
     network::NetworkId,
     page::{Page, PageRequest},
-    phone::Msisdn,
+    phone::{Country, Msisdn},
     product::Product,
     reverse_sms::{SmsCode, SmsOrigin},
     search::Filter,
@@ -35,9 +37,13 @@ use crate::{
     activity::ActivityRecorder,
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
+    eligibility::EligibilityError,
     idempotency::{Idempotency, IdempotentRequest},
     operator_access::SmsRoute,
-    ports::{ListedProgress, NewVerification, StoreError, TenantLookup, VerificationRecord, VerificationStore},
+    ports::{
+        ListedProgress, NewVerification, NumberLimitQuery, StoreError, TenantLookup, VerificationRecord,
+        VerificationStore,
+    },
     silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
 };
 use input::{SmsInput, VerificationInput};
@@ -52,8 +58,11 @@ const MAX_READS: usize = 5;
 /// Create request. Number, address and URLs are unparsed: their validation depends on the project's mode.
 #[derive(Clone, Default, derive_more::Debug)]
 pub struct CreateVerification {
+    /// As people write it.
     #[debug(skip)]
     pub phone_number: String,
+    /// Country of a number in national form.
+    pub country: Option<Country>,
     /// In order. `None`: those of the project.
     pub methods: Option<Vec<Method>>,
     #[debug(skip)]
@@ -161,6 +170,20 @@ impl Verifications {
         request: CreateVerification,
         idempotency: Option<IdempotentRequest<'_, Verification>>,
     ) -> Result<Verification, CreateError> {
+        match self.create_once(project, &request, idempotency.as_ref()).await? {
+            Ok(verification) => Ok(verification),
+            // Another request has used up the number's limit of the first method since it was read.
+            Err(_) => self.create_once(project, &request, idempotency.as_ref()).await?,
+        }
+    }
+
+    /// The inner error: the store has refused the first step because of the number's limit.
+    async fn create_once(
+        &self,
+        project: &Project,
+        request: &CreateVerification,
+        idempotency: Option<&IdempotentRequest<'_, Verification>>,
+    ) -> Result<Result<Verification, CreateError>, CreateError> {
         require_enabled(project)?;
         let settings = &project.configuration.verification;
         let policy = self.context.settings.url_policy.for_mode(project.mode);
@@ -168,26 +191,37 @@ impl Verifications {
         let callback_url = callback_url.transpose().map_err(CreateError::CallbackUrl)?;
         let redirect_url = request.redirect_url.as_deref().map(|url| RedirectUrl::parse(url, &policy));
         let redirect_url = redirect_url.transpose().map_err(CreateError::RedirectUrl)?;
+        if let Some(url) = &redirect_url {
+            settings.check_redirect(url).map_err(CreateError::RedirectUrl)?;
+        }
         let device_ip = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let device_ip = device_ip.transpose().map_err(|_| CreateError::DeviceIp)?;
         let sim_swap_period = request.sim_swap_period.map(SimSwapPeriod::try_from).transpose()?;
-        let number = Msisdn::parse(&request.phone_number, project.mode)?;
-        let routes = self.find_routes(project, request.methods.as_deref(), &number).await?;
-        let first = *routes.methods.first().ok_or(CreateError::MnoNotSupported)?;
-
+        let number = Msisdn::parse_written(&request.phone_number, request.country, project.mode)?;
+        let claimed = self.context.claimed_number(&number)?;
+        let mut routes = self.find_routes(project, request.methods.as_deref(), &number, device_ip).await?;
         let now = self.context.now();
+        let reached = self.reached_limits(project, &routes.methods, claimed.hash, now).await?;
+        routes.methods.retain(|method| !reached.iter().any(|(product, _)| *product == method.product()));
+        let Some(&first) = routes.methods.first() else {
+            let retry_at = reached.iter().map(|(_, until)| *until).min();
+            return Err(retry_at.map_or(CreateError::MnoNotSupported, |until| CreateError::too_many_checks(now, until)));
+        };
+        let has_method = |method| routes.methods.contains(&method);
+        let silent = routes.silent.filter(|_| has_method(Method::SecureSna));
+        let sms = routes.sms.filter(|_| has_method(Method::ReverseSms));
+
         let mut id = CheckId(self.context.new_uuid(now));
-        let sms = routes.sms.map(|route| self.sms_input(project, route));
+        let sms = sms.map(|route| self.sms_input(project, route));
         if let Some(sms) = &sms {
             // The step of the code is found by the code, on the shard of the verification.
             let code = self.checks.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
             id = id.in_bucket(code.bucket());
         }
         let network = match first {
-            Method::SecureSna => routes.silent.clone(),
+            Method::SecureSna => silent.clone(),
             Method::ReverseSms => sms.as_ref().map(|sms| sms.network.clone()),
         };
-        let claimed = self.context.claimed_number(&number)?;
         let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
         let ttl = settings.ttl.unwrap_or(VerificationTtl::DEFAULT).seconds();
@@ -199,14 +233,14 @@ impl Verifications {
             verification: None,
             network,
             claimed: Some(claimed),
-            reference: request.reference,
+            reference: request.reference.clone(),
             callback_url: callback_url.map(|url| self.checks.seal_callback_url(id, url)).transpose()?,
             redirect_url: redirect_url.map(|url| seal_redirect_url(&self.context, id, url)).transpose()?,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(OpenState::Accepted),
         };
-        let input = VerificationInput { number, device_ip, silent_network: routes.silent, sms };
+        let input = VerificationInput { number, device_ip, silent_network: silent, sms };
         let NewStep { mut new, code } = self.checks.build_step(&check, &input, first, now)?;
         let step = new.check.clone();
         let progress = Progress::new(routes.methods, settings.fall_back_on_mismatch, sim_swap_period);
@@ -219,17 +253,20 @@ impl Verifications {
             check,
             progress,
         };
-        new.idempotent_response = self.idempotency.seal_response(idempotency.as_ref(), &verification)?;
+        new.idempotent_response = self.idempotency.seal_response(idempotency, &verification)?;
         new.verification = Some(Box::new(NewVerification {
             check: verification.check.clone().map(Into::into),
             progress: verification.progress.clone(),
             input: input.seal(&self.context, id)?,
-            locale: request.locale,
+            locale: request.locale.clone(),
         }));
-        self.checks.store_check(new).await?;
+        match self.checks.store_check(new).await {
+            Err(refused @ CreateError::TooManyChecks { .. }) => return Ok(Err(refused)),
+            stored => stored?,
+        }
         self.checks.activity.record_created(ActivityRecorder::key_of(&verification.check));
         self.checks.on_step_begun(step, code, &input)?;
-        Ok(verification)
+        Ok(Ok(verification))
     }
 
     /// The methods that the number's operator and the project allow. A method that cannot be used is left out; a lookup
@@ -239,12 +276,16 @@ impl Verifications {
         project: &Project,
         wanted: Option<&[Method]>,
         number: &Msisdn,
+        device_ip: Option<IpAddr>,
     ) -> Result<Routes, CreateError> {
         let operators = self.checks.operators.for_mode(project.mode);
+        let is_known_not_mobile = device_ip.is_some_and(|address| {
+            matches!(operators.eligibility_of_address(project, address), Err(EligibilityError::NotMobile))
+        });
         let configured = project.configuration.verification.methods.as_deref();
         let candidates = select_methods(wanted, configured, |_| true);
         let (mut silent, mut sms) = (None, None);
-        if candidates.contains(&Method::SecureSna) {
+        if candidates.contains(&Method::SecureSna) && !is_known_not_mobile {
             silent = if_eligible(operators.silent_network(project, Product::SecureSna, number).await)?;
         }
         if candidates.contains(&Method::ReverseSms) {
@@ -257,9 +298,20 @@ impl Verifications {
                     Method::ReverseSms => sms.is_some(),
                 }
         });
-        let silent = silent.filter(|_| methods.contains(&Method::SecureSna));
-        let sms = sms.filter(|_| methods.contains(&Method::ReverseSms));
         Ok(Routes { methods, silent, sms })
+    }
+
+    /// The products of methods whose limit of checks for the number is reached, and when they are admitted again.
+    async fn reached_limits(
+        &self,
+        project: &Project,
+        methods: &[Method],
+        number: NumberHash,
+        at: Timestamp,
+    ) -> Result<Vec<(Product, Timestamp)>, StoreError> {
+        let Some(limit) = self.checks.operators.for_mode(project.mode).number_limit() else { return Ok(vec![]) };
+        let products = methods.iter().map(|method| method.product()).collect();
+        self.store.reached_number_limits(NumberLimitQuery { project: project.id, number, products, limit, at }).await
     }
 
     fn sms_input(&self, project: &Project, route: SmsRoute) -> SmsInput {

@@ -24,9 +24,13 @@ use ringtrue_engine::{
 };
 use ringtrue_test_support::engine::engine_settings;
 
-use crate::world::{NOT_MOBILE, ON_OURS, OTHER, OURS, SMS_ONLY, UNCONNECTED, World, address, expect_state};
+use crate::world::{
+    NOT_MOBILE, ON_OURS, OTHER, OURS, SMS_ONLY, UNCONNECTED, UNKNOWN_ADDRESS, World, address, expect_state,
+};
 
 const SANDBOX_NUMBER: &str = "+990123456700";
+/// An address of the sandbox whose network is unknown.
+const SANDBOX_UNKNOWN: &str = "192.0.2.7";
 const CALLBACK_URL: &str = "https://acme.example/verified";
 
 /// Acts as the end-user and the API client of a verification.
@@ -164,7 +168,7 @@ async fn failed_silent_step_leads_to_reverse_sms_at_once() {
     let world = World::new().await;
     for mode in MODES {
         // The sandbox takes the announced address for that of the device.
-        let device_ip = (mode == Mode::Sandbox).then(|| NOT_MOBILE.to_owned());
+        let device_ip = (mode == Mode::Sandbox).then(|| SANDBOX_UNKNOWN.to_owned());
         let (walk, _) = Walk::begin(&world, mode, CreateVerification { device_ip, ..with_callback() }).await;
         let earlier = world.callbacks().await.len();
         let NextStep::Finish(outcome) = walk.open_url(NOT_MOBILE).await else { panic!("redirected") };
@@ -176,7 +180,8 @@ async fn failed_silent_step_leads_to_reverse_sms_at_once() {
         let fallen_back = walk.read().await;
         assert_eq!(fallen_back.check.status(), CheckStatus::Pending);
         let states: Vec<_> = fallen_back.progress.steps.iter().map(|step| (step.product, step.state)).collect();
-        let failed = StepState::Error(ErrorCode::NotMobileIp);
+        let code = if mode == Mode::Live { ErrorCode::NotMobileIp } else { ErrorCode::MnoNotSupported };
+        let failed = StepState::Error(code);
         assert_eq!(states, [(Product::SecureSna, failed), (Product::ReverseSms, StepState::Open)]);
         assert_eq!(world.callbacks().await.len(), earlier, "a step has no callback");
         assert_eq!(walk.send_sms(walk.number).await, SmsOutcome::Concluded);
@@ -396,6 +401,67 @@ async fn verdict_wins_over_giving_up() {
             assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::SecureSna)), "{round}");
         }
         given_up.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn method_over_the_number_limit_is_left_out() {
+    let world = World::new().await;
+    let limit = engine_settings().number_limit;
+    let create = async || {
+        let request = CreateVerification { phone_number: OURS.to_owned(), ..CreateVerification::default() };
+        world.engine.verifications.create(&world.live, request, None).await
+    };
+    let both = [Method::SecureSna, Method::ReverseSms];
+    for _ in 0..limit.max_checks {
+        assert_eq!(create().await.unwrap().progress.methods, both);
+    }
+    world.advance_seconds(10);
+    // Reverse SMS has a limit of its own.
+    for _ in 0..limit.max_checks {
+        assert_eq!(create().await.unwrap().progress.methods, [Method::ReverseSms]);
+    }
+    world.advance_seconds(20);
+    // The method that is admitted first says when to come back.
+    let retry_after = limit.window_seconds - 30;
+    let refused = create().await;
+    assert!(
+        matches!(refused, Err(CreateError::TooManyChecks { retry_after: given }) if given == retry_after),
+        "{refused:?}"
+    );
+    world.advance_seconds(retry_after.into());
+    assert_eq!(create().await.unwrap().progress.methods, [Method::SecureSna]);
+}
+
+#[tokio::test]
+async fn second_text_ignores_the_number_limit() {
+    let world = World::new().await;
+    let methods = Some(vec![Method::ReverseSms]);
+    let mut walks = Vec::new();
+    for _ in 0..engine_settings().number_limit.max_checks {
+        let request = CreateVerification { methods: methods.clone(), ..CreateVerification::default() };
+        walks.push(Walk::begin(&world, Mode::Live, request).await.0);
+    }
+    for walk in &walks {
+        assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
+        assert_eq!(walk.send_sms(OURS).await, SmsOutcome::Concluded);
+        assert_eq!(walk.read().await.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
+    }
+}
+
+#[tokio::test]
+async fn address_that_is_known_not_to_be_mobile_leaves_secure_sna_out() {
+    let world = World::new().await;
+    for (mode, device_ip, methods) in [
+        (Mode::Live, NOT_MOBILE, &[Method::ReverseSms][..]),
+        (Mode::Live, ON_OURS, &[Method::SecureSna, Method::ReverseSms]),
+        (Mode::Live, UNKNOWN_ADDRESS, &[Method::SecureSna, Method::ReverseSms]),
+        (Mode::Sandbox, NOT_MOBILE, &[Method::ReverseSms]),
+        (Mode::Sandbox, SANDBOX_UNKNOWN, &[Method::SecureSna, Method::ReverseSms]),
+    ] {
+        let request = CreateVerification { device_ip: Some(device_ip.to_owned()), ..CreateVerification::default() };
+        let (_, created) = Walk::begin(&world, mode, request).await;
+        assert_eq!(created.progress.methods, methods, "{device_ip}");
     }
 }
 

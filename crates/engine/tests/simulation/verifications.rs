@@ -298,8 +298,12 @@ impl VerificationScenario {
         for index in 0..self.known.len() {
             let record = self.record(self.known[index].id);
             for product in [Product::SecureSna, Product::ReverseSms, Product::SimSwap] {
-                let steps = record.progress.steps.iter().filter(|step| step.product == product).count();
-                assert!(steps <= 1, "{record:?}");
+                let steps: Vec<_> = record.progress.steps.iter().filter(|step| step.product == product).collect();
+                // A text is sent once more after a mismatch.
+                let is_second_text = product == Product::ReverseSms
+                    && steps.len() == 2
+                    && steps[0].state == StepState::Completed { matched: false };
+                assert!(steps.len() <= 1 || is_second_text, "{record:?}");
             }
             let open = record.progress.steps.iter().filter(|step| step.state == StepState::Open).count();
             let is_open = matches!(record.check.state, Lifecycle::Open(_));

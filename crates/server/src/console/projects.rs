@@ -14,7 +14,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
     verification::{InvalidMethod, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl},
+    web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::{
     management::{
@@ -91,6 +91,7 @@ struct VerificationForm {
     fall_back_on_mismatch: bool,
     callback_url: String,
     redirect_url: String,
+    redirect_origins: String,
     ttl: String,
     brand_name: String,
     brand_logo_url: String,
@@ -121,6 +122,7 @@ impl VerificationForm {
             fall_back_on_mismatch: settings.fall_back_on_mismatch,
             callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
             redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
+            redirect_origins: settings.redirect_origins.iter().map(WebOrigin::as_str).collect::<Vec<_>>().join(" "),
             ttl: settings.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
             brand_name: brand.name.as_ref().map(ToString::to_string).unwrap_or_default(),
             brand_logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()).unwrap_or_default(),
@@ -342,6 +344,9 @@ fn parse_verification_patch(fields: &FormFields) -> Result<VerificationPatch, St
         fall_back_on_mismatch: Patch::Set(fields.contains("fall_back_on_mismatch")),
         callback_url: text("verification_callback_url"),
         redirect_url: text("verification_redirect_url"),
+        redirect_origins: fields
+            .get("verification_redirect_origins")
+            .map_or(Patch::Clear, |origins| Patch::Set(origins.split_whitespace().map(str::to_owned).collect())),
         ttl: ttl.transpose()?.map_or(Patch::Clear, Patch::Set),
         brand: Patch::Set(BrandPatch {
             name: parse(fields, "brand_name")?,

@@ -71,8 +71,8 @@ error_catalog! {
         "The callback URL is not an absolute https URL with a public address: the scheme is wrong, it contains credentials or a fragment, it is too long, or it points into a private network.",
         "Use a public https URL. Sandbox projects may use http. The administrator of this deployment can allow additional hosts and address ranges.";
     RedirectUrlInvalid: BAD_REQUEST "redirect_url_invalid" "Invalid redirect URL",
-        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long.",
-        "Use an https URL, such as a universal link of your app. Sandbox projects may use http.";
+        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long; or the `redirect_origins` of the project do not contain its origin.",
+        "Use an https URL, such as a universal link of your app, of an origin that the project allows. Sandbox projects may use http.";
     Unauthorized: UNAUTHORIZED "unauthorized" "Unauthorized",
         "The access token is missing, expired, revoked or issued by another region, or its credential or project is no longer active.",
         "Request a new token with `POST /oauth2/token` and send it as `Authorization: Bearer <token>`. Tokens in the query string are not accepted.";
@@ -113,7 +113,7 @@ error_catalog! {
         "The device has not completed the redirect chain, so there is no code to redeem. A verification may have moved on to a step without a code.",
         "Open the check's `url` on the device, and submit the code from the end of the redirect chain.";
     CheckAlreadyCompleted: CONFLICT "check_already_completed" "Check already completed",
-        "The check or verification has concluded: its code was redeemed, or it failed. Opening the check's `url` again also returns this error.",
+        "The check or verification has concluded: the code of the check was redeemed, or it failed. Opening the check's `url` again also returns this error.",
         "Read the check or verification to get its result. Create a new one to try again.";
     IpMismatch: CONFLICT "ip_mismatch" "IP address mismatch",
         "The device connected from a different address than the `device_ip` of the check. The check has failed.",

@@ -9,6 +9,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     lifecycle::{CheckStatus, Reference},
+    phone::Country,
     reverse_sms::{Platform, sms_link},
     timestamp,
     verification::{Locale, Method, SEARCH_FIELDS},
@@ -194,6 +195,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
     let mut body = Object::parse(document)?;
     let new = CreateVerification {
         phone_number: body.require("phone_number", as_text)?,
+        country: body.take("country", as_parsed::<Country>)?,
         methods: body.take("methods", parse_methods)?,
         device_ip: body.take("device_ip", as_text)?,
         reference: body.take("reference_id", as_parsed::<Reference>)?,

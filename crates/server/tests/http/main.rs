@@ -73,6 +73,7 @@ mod token;
 mod token_errors;
 mod token_invalidation;
 mod usage;
+mod verification_control;
 mod verification_page;
 mod verifications;
 mod workspaces;

@@ -64,7 +64,8 @@ impl<'a> Shop<'a> {
 
     async fn redeem(&self, verification: &Verification, code: &str) -> Option<Verification> {
         let verifications = &self.world.node.engine.verifications;
-        verifications.redeem(self.project.id, verification.check.id, code).await.ok()
+        let redeemed = verifications.redeem(self.project.id, verification.check.id, code).await.ok()?;
+        Some(redeemed.verification)
     }
 
     /// Sends the SMS of the current step.

@@ -1,7 +1,7 @@
 //! Verifications: lookup, and the move from one step to the next.
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{CheckConclusion, CheckId, CheckStatus, Reference},
     network::NetworkId,
@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, MarkedPending, NewRedirectSession,
-    OpenedSession, PageVersion, StoreError, UsageDelta, VerificationRecord, VerificationStore,
+    NumberLimitQuery, OpenedSession, PageVersion, StoreError, UsageDelta, VerificationRecord, VerificationStore,
 };
 
 use super::{
@@ -108,6 +108,20 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         self.transact(work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
     }
 
+    async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError> {
+        let mut reached = Vec::new();
+        for &product in &query.products {
+            let times = self.counted_creates(&query, product).await?;
+            let until = if query.limit.max_checks == 0 {
+                query.at.checked_add(SignedDuration::from_secs(query.limit.window_seconds.into())).ok()
+            } else {
+                number_limit::blocked_until(query.limit, &times)
+            };
+            reached.extend(until.filter(|until| query.at < *until).map(|until| (product, until)));
+        }
+        Ok(reached)
+    }
+
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
         let update = format!(
             "update verifications set code_redeemed_at = $1 where check_id = $2 and code_redeemed_at is null {}
@@ -116,6 +130,33 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         );
         Ok(!self.write(update, values![at, id]).await?.is_empty())
     }
+}
+
+impl<D: Database> SqlStore<D> {
+    /// The times of the creates that count towards the limit of a number, in order.
+    async fn counted_creates(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
+        let NumberLimitQuery { project, number, limit, at, .. } = *query;
+        let since = at.as_millisecond() - number_limit::window_millis(limit);
+        if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
+            let values = values![number, project, since, product.into_str(), i64::from(limit.max_checks)];
+            return counted_times(self.read(COUNTED_CREATES_SQL, values).await?);
+        }
+        let select = "select recent from number_limits where number_hash = $1 and project_id = $2 and product = $3";
+        let row = self.read_first(select, values![number, project, product.into_str()]).await?;
+        let recent = row.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
+        let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time));
+        Ok(times.filter(|time| *time > since).collect())
+    }
+}
+
+/// The newest creates of a number in SQLite, which counts the checks themselves.
+const COUNTED_CREATES_SQL: &str = "select created_at from checks
+                                    where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+                                    order by created_at desc limit $5";
+
+/// Oldest first.
+fn counted_times(newest_first: Vec<Row>) -> Result<Vec<i64>, StoreError> {
+    newest_first.into_iter().rev().map(|row| row.reader("checks").int("created_at")).collect()
 }
 
 /// The condition that leads to the shard of a check. `table` is empty or ends in a dot.
@@ -452,14 +493,8 @@ async fn is_over_limit<D: Database>(
         if ignores_limit {
             return Ok(false);
         }
-        let select = "select created_at from checks
-                       where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
-                       order by created_at desc limit $5";
-        let rows = tx.run(select, values![claimed.hash, project, since, product, i64::from(limit.max_checks)]).await?;
-        let times = rows.into_iter().map(|row| row.reader("checks").int("created_at"));
-        let mut times = times.collect::<Result<Vec<_>, _>>()?;
-        times.reverse();
-        return Ok(is_blocked(&times));
+        let values = values![claimed.hash, project, since, product, i64::from(limit.max_checks)];
+        return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATES_SQL, values).await?)?));
     }
     let locked = tx
         .first(

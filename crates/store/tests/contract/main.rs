@@ -258,6 +258,7 @@ contract! {
         verification_is_created_with_its_first_step,
         step_leads_to_the_next_once,
         second_text_counts_but_is_not_refused,
+        reached_number_limits_are_found,
         verdict_wins_over_giving_up,
         verdict_and_giving_up_exclude_each_other,
         response_is_stored_with_the_move,

@@ -17,7 +17,7 @@ use ringtrue_domain::{
         Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl},
+    web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::ports::{
     AuditFilter, CredentialLimits, Entropy, IdempotencyClaim, KeyId, KeyPurpose, Revocation, SealedKey, Store,
@@ -90,6 +90,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 fall_back_on_mismatch: true,
                 callback_url: Some(CallbackUrl::from_stored("https://acme.example/verified").unwrap()),
                 redirect_url: Some(RedirectUrl::from_stored("https://acme.example/back").unwrap()),
+                redirect_origins: vec![WebOrigin::from_stored("https://acme.example").unwrap()],
                 ttl: Some(VerificationTtl::try_from(900).unwrap()),
                 brand: Brand {
                     name: Some("Acme Shop".parse().unwrap()),

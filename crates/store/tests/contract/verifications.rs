@@ -18,8 +18,8 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CallbackState, ClaimOutcome, CodeHash, CreateCheckOutcome,
     EndedStep, Expectation, IdempotentResponse, ListedProgress, NewCheck, NewRedirectSession, NewVerification,
-    OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash, UsageFilter, UsageGrouping,
-    VerificationRecord,
+    NumberLimitQuery, OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash, UsageFilter,
+    UsageGrouping, VerificationRecord,
 };
 
 use crate::{
@@ -527,6 +527,31 @@ pub async fn response_is_stored_with_the_move(fixture: &StoreFixture) {
     let again = store.claim_idempotency_key(&sample::claim(shop.0, 2, 2)).await.unwrap();
     assert_eq!(again, ClaimOutcome::Completed(b"other".to_vec()));
     assert!(store.complete_idempotency_key(response).await.is_err());
+}
+
+pub async fn reached_number_limits_are_found(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    let sample = sample(shop, sample::now());
+    let limit = NumberLimit { max_checks: 2, window_seconds: 600 };
+    let number = sample.check.claimed.unwrap().hash;
+    let reached = async |project, seconds| {
+        let products = vec![Product::SecureSna, Product::ReverseSms];
+        let query = NumberLimitQuery { project, number, products, limit, at: at(seconds) };
+        store.reached_number_limits(query).await.unwrap()
+    };
+    assert_eq!(reached(shop, 1).await, []);
+    for second in [0, 10] {
+        let check = check_sample::check(shop, at(second));
+        let new = check_sample::new(Check { claimed: sample.check.claimed, ..check });
+        let new = NewCheck { number_limit: Some(limit), ..new };
+        assert_eq!(store.create_check(new).await.unwrap(), CreateCheckOutcome::Created);
+        let expected: &[_] = if second == 0 { &[] } else { &[(Product::ReverseSms, at(600))] };
+        assert_eq!(reached(shop, 20).await, expected);
+    }
+    assert_eq!(reached(ProjectId(sample::uuid()), 20).await, [], "limits belong to a project");
+    assert_eq!(reached(shop, 599).await, [(Product::ReverseSms, at(600))]);
+    assert_eq!(reached(shop, 600).await, []);
 }
 
 pub async fn first_step_over_the_number_limit_creates_nothing(fixture: &StoreFixture) {

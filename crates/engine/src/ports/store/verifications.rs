@@ -6,7 +6,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, NumberHash, Sealed},
+    product::Product,
+    reverse_sms::NumberLimit,
+    tenancy::ProjectId,
     verification::{Locale, Progress},
 };
 
@@ -141,6 +144,16 @@ pub struct OpenedSession {
     pub pending: Option<MarkedPending>,
 }
 
+/// Asks for the limits of a number in a project.
+#[derive(Clone, Debug)]
+pub struct NumberLimitQuery {
+    pub project: ProjectId,
+    pub number: NumberHash,
+    pub products: Vec<Product>,
+    pub limit: NumberLimit,
+    pub at: Timestamp,
+}
+
 #[async_trait]
 pub trait VerificationStore: Send + Sync {
     /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
@@ -159,6 +172,9 @@ pub trait VerificationStore: Send + Sync {
     /// Stores the redirect session of a silent step, unless it has one, and marks the verification as pending. `None`:
     /// the step is concluded.
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError>;
+
+    /// The products whose limit of checks for a number is reached, and when the next check is admitted.
+    async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError>;
 
     /// Records that the completion code was redeemed. `false`: it already was.
     async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError>;

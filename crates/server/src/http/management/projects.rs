@@ -116,6 +116,8 @@ struct VerificationBody {
     callback_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redirect_url: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirect_origins: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,6 +195,7 @@ impl From<&VerificationSettings> for VerificationBody {
             fall_back_on_mismatch: settings.fall_back_on_mismatch,
             callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
             redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_origins: settings.redirect_origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
             ttl: settings.ttl.map(VerificationTtl::seconds),
             brand: (settings.brand != Brand::default()).then(|| (&settings.brand).into()),
         }
@@ -342,10 +345,21 @@ fn parse_verification(node: Node, pointer: &str) -> Result<VerificationPatch, Js
         fall_back_on_mismatch: members.patch("fall_back_on_mismatch", as_boolean)?,
         callback_url: members.patch("callback_url", as_text)?,
         redirect_url: members.patch("redirect_url", as_text)?,
+        redirect_origins: members.patch("redirect_origins", parse_origins)?,
         ttl: members.patch("ttl", as_converted)?,
         brand: members.patch("brand", parse_brand)?,
     };
     members.finish(patch)
+}
+
+/// An empty list would allow no redirect URL; it is more likely a mistake.
+fn parse_origins(node: Node, pointer: &str) -> Result<Vec<String>, JsonError> {
+    let origins = as_distinct_list(node, pointer, as_text)?;
+    if origins.is_empty() {
+        Err(JsonError::new(pointer, "at least one origin is required; `null` removes the restriction"))
+    } else {
+        Ok(origins)
+    }
 }
 
 fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {

@@ -61,15 +61,21 @@ fn verification_is_driven_step_by_step() {
     let opened = client.json(&format!("trigger {id}"));
     let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
     assert!(wrong.contains("(code_invalid)"), "{wrong}");
-    let next = client.json(&format!("verification next {id}"));
-    assert_eq!(
-        (&next["steps"][0]["error_code"], &next["next_step"]["method"]),
-        (&json!("given_up"), &json!("reverse_sms"))
-    );
+    // The phone has a code: its verdict wins over giving up.
+    let next = client.json(&format!("verification next {id} --method secure-sna"));
+    assert_eq!((&next["steps"][0]["status"], &next["next_step"]["method"]), (&json!("PENDING"), &json!("secure_sna")));
+    for _ in 0..2 {
+        client.run(&format!("verification redeem {id} wrong")).expect_code(1);
+    }
     let late = format!("verification redeem {id} {}", text(&opened, "code"));
     client.run(&late).expect_code(1);
     let row = client.csv(&format!("verification get {id}")).remove(0);
     assert_eq!((field(&row, "next_method"), field(&row, "verification_id")), ("reverse_sms", id));
+    let steps = field(&row, "steps");
+    assert!(
+        steps.contains("secure_sna ERROR code_attempts_exceeded") && steps.contains("reverse_sms ACCEPTED"),
+        "{steps}"
+    );
     assert!(field(&row, "expected_sms_body").starts_with("VERIFY "), "{row:?}");
 
     let ended = client.json("trigger");
@@ -84,6 +90,14 @@ fn verification_is_driven_step_by_step() {
         assert!(table.text().contains(part), "{part}: {}", table.text());
     }
     assert!(table.errors().contains("ringtrue verification watch "), "{}", table.errors());
+    let created = client.json("verification create +990-1234-567-00 --locale pt-br");
+    let cancel = format!("verification cancel {}", text(&created, "verification_id"));
+    for _ in 0..2 {
+        let cancelled = client.json(&cancel);
+        assert_eq!((text(&cancelled, "status"), text(&cancelled, "error_code")), ("ERROR", "cancelled"));
+    }
+    let national = client.run("verification create 012 --country GB").expect_code(1).errors();
+    assert!(national.contains("(phone_number_invalid)"), "{national}");
     client.run(&format!("verification create {MATCHING}")).expect_code(0);
     let redeemed = client.json("trigger --redeem");
     assert_eq!((text(&redeemed, "status"), text(&redeemed, "method")), ("COMPLETED", "secure_sna"));
