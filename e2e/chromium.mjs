@@ -10,7 +10,7 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
   // Blocks all requests to other machines.
-  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost',
 ];
 
 export function launchChromium() {

@@ -8,7 +8,7 @@ export class Backend {
     this.#access = ringtrue.project;
   }
 
-  /** Posts with a new token of this scope, and returns the response. */
+  /** Posts with a new token of this scope, and returns the response. Without a body, it reads. */
   async call(scope, path, body) {
     const { client_id, client_secret } = this.#access;
     const granted = await fetch(`${this.#base}/oauth2/token`, {
@@ -18,7 +18,7 @@ export class Backend {
     });
     const { access_token } = await granted.json();
     return fetch(`${this.#base}${path}`, {
-      method: 'POST',
+      method: body === undefined ? 'GET' : 'POST',
       headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });

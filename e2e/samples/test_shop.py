@@ -21,6 +21,10 @@ SHOPS = {
 every_shop = pytest.mark.parametrize("shop", SHOPS, indirect=True)
 
 
+# Headers of a browser that the page itself sends to one of its URLs.
+NAVIGATION = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
 def number(shop_name, last_digits):
     """A separate number for each shop and case, because of the limit on verifications per number."""
     return f"+99012346{list(SHOPS).index(shop_name)}8{last_digits}"
@@ -62,8 +66,10 @@ class Shop:
         assert response.status_code == 303
         return response.headers["location"]
 
-    def follow_to_shop(self, browser, url):
-        """Follows redirects to the return URL of the shop, without opening it."""
+    def check_silently(self, browser, page_url):
+        """Lets the page start the silent check, and follows it to the return URL of the shop, without opening it."""
+        leaving = browser.get(page_url + "/silent", headers=NAVIGATION, allow_redirects=False).text
+        url = html.unescape(re.search(r'data-operator="([^"]+)"', leaving)[1])
         for _ in range(10):
             if url.startswith(self.url):
                 return url
@@ -114,8 +120,8 @@ def test_user_is_verified_silently(ringtrue, shop):
     page_url = shop.sign_up(browser, number(shop.name, "00"))
     assert page_url.startswith(f"{ringtrue['base_url']}/v/")
     # The page continues by itself, because the shop has a redirect URL.
-    assert "/silent" in browser.get(page_url).text
-    back = shop.follow_to_shop(browser, page_url + "/silent")
+    assert f'content="0;url={urllib.parse.urlsplit(page_url).path}/silent"' in browser.get(page_url, headers=NAVIGATION).text
+    back = shop.check_silently(browser, page_url)
     assert f"Your number {number(shop.name, '00')} is verified" in html.unescape(browser.get(back).text)
     # The user opens the link again.
     assert "is verified" in browser.get(back).text
@@ -125,7 +131,7 @@ def test_user_is_verified_silently(ringtrue, shop):
 def test_user_with_another_sim_is_not_verified(shop):
     browser = shop.browser()
     page_url = shop.sign_up(browser, number(shop.name, "01"))
-    back = shop.follow_to_shop(browser, page_url + "/silent")
+    back = shop.check_silently(browser, page_url)
     text = browser.get(back).text
     assert "is not the number of your phone" in text and "is verified" not in text
 
@@ -140,6 +146,18 @@ def test_user_is_verified_by_sms(shop, send_sms):
     send_sms(phone_number, receiver, urllib.parse.unquote(body))
     back = shop.wait_for_return_link(browser, page_url)
     assert f"Your number {phone_number} is verified" in html.unescape(browser.get(back).text)
+
+
+def wait_for_other_text(browser, page_url, body):
+    """Follows the events of the page until it asks for another text, and returns that."""
+    with browser.get(page_url + "/events", stream=True, headers={"accept": "text/event-stream"}) as events:
+        for line in events.iter_lines():
+            if line == b"data: send_sms_again":
+                text = html.unescape(browser.get(page_url).text)
+                other = re.search(r"sms:\+\d+[?&]+body=([^\"'&]+)", text)[1]
+                assert other != body
+                return other
+    return pytest.fail("the page did not ask again")
 
 
 @pytest.fixture
@@ -169,15 +187,18 @@ def test_user_goes_on_after_a_mismatch(shop, send_sms, fall_back_on_mismatch):
     browser = shop.browser()
     phone_number = number(shop.name, "03")
     page_url = shop.sign_up(browser, phone_number)
-    back = shop.follow_to_shop(browser, page_url + "/silent")
+    back = shop.check_silently(browser, page_url)
     # The shop redeems the code, and sends the browser to the page again.
     again = browser.get(back, allow_redirects=False).headers["location"]
     assert again == page_url
     text = html.unescape(browser.get(again).text)
     receiver, body = re.search(r"sms:(\+\d+)[?&]+body=([^\"'&]+)", text).groups()
     send_sms(phone_number, receiver, urllib.parse.unquote(body))
+    # The SMS came from another number. The page asks for it once more, with another text.
+    again = wait_for_other_text(browser, page_url, body)
+    send_sms(phone_number, receiver, urllib.parse.unquote(again))
     text = browser.get(shop.wait_for_return_link(browser, page_url)).text
-    assert "is not the number of your phone" in text and "is verified" not in text
+    assert "We could not verify your number." in text and "is verified" not in text
 
 
 @every_shop
@@ -185,7 +206,7 @@ def test_return_of_another_session_is_rejected(shop):
     victim, attacker = shop.browser(), shop.browser()
     page_url = shop.sign_up(attacker, number(shop.name, "02"))
     # The victim's phone opens the attacker's link.
-    back = shop.follow_to_shop(victim, page_url + "/silent")
+    back = shop.check_silently(victim, page_url)
     assert "belongs to another sign-up" in victim.get(back).text
     assert "is verified" not in attacker.get(shop.url + "/").text
 
@@ -194,7 +215,7 @@ def test_return_of_another_session_is_rejected(shop):
 def test_forged_return_is_rejected(shop):
     browser = shop.browser()
     page_url = shop.sign_up(browser, number(shop.name, "04"))
-    genuine = shop.follow_to_shop(browser, page_url + "/silent")
+    genuine = shop.check_silently(browser, page_url)
     forged = re.sub(r"code=[^&]+", "code=forged", genuine)
     assert forged != genuine
     assert "is verified" not in browser.get(forged).text

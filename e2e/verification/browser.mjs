@@ -41,17 +41,23 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-/** Defines a test with one user, whose device has an address. */
+/** Defines a test with one user, whose device has an address. `newProfile` gives the browser profile of another user. */
 export function pageTest(name, { address, ...options }, steps) {
   test(name, { timeout: 120_000 }, async () => {
-    const context = await browser.newContext(options);
-    context.setDefaultTimeout(TIMEOUT_MS);
-    const errors = watch(context);
+    const contexts = [];
+    const errors = [];
+    const newProfile = async () => {
+      const context = await browser.newContext(options);
+      contexts.push(context);
+      context.setDefaultTimeout(TIMEOUT_MS);
+      watch(context, errors);
+      return { context, page: await context.newPage(), shop, address, ringtrue, base: ringtrue.base_url };
+    };
     try {
-      await steps({ context, page: await context.newPage(), shop, address, ringtrue, base: ringtrue.base_url });
+      await steps({ ...(await newProfile()), newProfile });
       assert.deepEqual(errors, [], 'no errors on any page');
     } finally {
-      await context.close();
+      for (const context of contexts) await context.close();
     }
   });
 }
@@ -79,9 +85,8 @@ export async function sendShownSms({ page, shop }, from) {
   await shop.sendSms(from, receiver, body);
 }
 
-function watch(context) {
-  const errors = [];
-  const origins = [new URL(ringtrue.base_url).origin, shop.origin];
+function watch(context, errors) {
+  const origins = [new URL(ringtrue.base_url).origin, shop.origin, shop.elsewhere];
   context.on('request', (request) => {
     const { origin } = new URL(request.url());
     if (!origins.includes(origin)) errors.push(`foreign request: ${origin}`);
@@ -97,7 +102,6 @@ function watch(context) {
     if (message.type() === 'error' && !isStatus) errors.push(`console error: ${message.text()}`);
   });
   context.on('weberror', (error) => errors.push(`uncaught exception: ${error.error()}`));
-  return errors;
 }
 
 /** Asserts that the open page passes axe-core and fits a narrow screen, in light and dark. */

@@ -21,12 +21,14 @@ pageTest('at the silent step and at the text step', { ...android, address: WIFI 
 
   await page.getByRole('heading', { name: 'This link has expired' }).waitFor(EXPIRY_TIMEOUT);
   await inspect(page);
-  await texting.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(EXPIRY_TIMEOUT);
+  await texting.page.getByRole('heading', { name: 'This link has expired' }).waitFor(EXPIRY_TIMEOUT);
+  await texting.page.getByRole('link', { name: /^Back to / }).click();
+  await texting.page.getByRole('heading', { name: 'Not signed up: expired' }).waitFor();
 });
 
 pageTest('without JavaScript', { ...computer, address: WIFI, javaScriptEnabled: false }, async (user) => {
   await user.shop.configure({ ttl: TTL_SECONDS });
   await open(user);
   await user.page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
-  await user.page.getByRole('heading', { name: 'Not signed up: check_expired' }).waitFor(EXPIRY_TIMEOUT);
+  await user.page.getByRole('heading', { name: 'This link has expired' }).waitFor(EXPIRY_TIMEOUT);
 });

@@ -10,6 +10,12 @@ export async function startShop(ringtrue) {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, origin);
     if (url.pathname === '/favicon.ico') return response.writeHead(204).end();
+    if (url.pathname === '/down') return response.socket.destroy();
+    if (url.pathname === '/elsewhere') {
+      // A page of another site with whatever the test puts on it.
+      response.setHeader('content-type', 'text/html');
+      return response.end(`<!doctype html><html lang="en"><title>Elsewhere</title>${url.searchParams.get('html')}</html>`);
+    }
     if (url.pathname === '/back') {
       const result = await redeem(backend, url.searchParams);
       results.push(result);
@@ -21,13 +27,21 @@ export async function startShop(ringtrue) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const origin = `http://127.0.0.1:${server.address().port}`;
+  const elsewhere = `http://localhost:${server.address().port}`;
   return {
     origin,
+    elsewhere,
     results,
     /** Creates a verification that returns to the shop, unless `body` says otherwise. */
     create: (body) => createVerification(backend, { redirect_url: `${origin}/back?cart=1`, ...body }),
     /** Creates a verification, and returns the whole response. */
     tryCreate: (body) => backend.call('verification', '/v1/verifications', body),
+    /** Reads a verification. */
+    read: async (id) => (await backend.call('verification', `/v1/verifications/${id}`)).json(),
+    /** Redeems a code as the backend, and returns the status of the response. */
+    redeem: async (id, code) => (await backend.call('verification', `/v1/verifications/${id}`, { code })).status,
+    /** URL of a page of another site, with this content. */
+    pageElsewhere: (html) => `${elsewhere}/elsewhere?html=${encodeURIComponent(html)}`,
     /** Changes the settings of verifications in the project. */
     configure: (verification) => patchProject(ringtrue, { configuration: { verification } }),
     setProducts: (products) => patchProject(ringtrue, { products }),

@@ -25,8 +25,6 @@ pageTest('mobile data of another SIM: not verified', { ...iphone, address: MOBIL
 
 // The last digits of a simulated number decide what its operator does.
 for (const [ending, what, result] of [
-  ['99', 'the operator fails, then so does the text message', 'Not signed up: methods_exhausted'],
-  ['95', 'the operator does not answer, then the text message comes from another number', 'Not your number'],
   ['96', 'the operator has no silent check, only the text message', 'Welcome'],
 ]) {
   pageTest(`number ending in ${ending}: ${what}`, { ...android, address: MOBILE_DATA }, async (user) => {
@@ -36,6 +34,38 @@ for (const [ending, what, result] of [
     await user.page.getByRole('heading', { name: result }).waitFor();
   });
 }
+
+pageTest('number ending in 99: the operator fails, then so does the text message', {
+  ...android, address: MOBILE_DATA,
+}, async (user) => {
+  const { page } = user;
+  const { phone_number } = await open(user, { phone_number: nextNumber('99') });
+  await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+  await sendShownSms(user, phone_number);
+  await page.getByRole('heading', { name: 'We could not confirm your number' }).waitFor();
+  await inspect(page);
+  await page.getByRole('link', { name: /^Back to / }).click();
+  await page.getByRole('heading', { name: 'Not signed up: methods_exhausted' }).waitFor();
+});
+
+pageTest('number ending in 95: the operator does not answer in time, then texts come from another number', {
+  ...android, address: MOBILE_DATA,
+}, async (user) => {
+  const { page } = user;
+  const { phone_number } = await open(user, { phone_number: nextNumber('95') });
+  await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
+  await sendShownSms(user, phone_number);
+  await page.getByRole('heading', { name: 'Send it from the other SIM' }).waitFor();
+  await page.getByText(`whose number ends in ${phone_number.slice(-4)}`).waitFor();
+  await inspect(page);
+  await sendShownSms(user, phone_number);
+  await page.getByRole('heading', { name: 'Number not confirmed' }).waitFor();
+  await inspect(page);
+  // It waits for a tap.
+  assert.equal(await page.locator('body[data-return-to]').count(), 0);
+  await page.getByRole('link', { name: /^Back to / }).click();
+  await page.getByRole('heading', { name: 'Not signed up: no_match' }).waitFor();
+});
 
 pageTest('number ending in 97: no method is supported, and no page exists', {}, async ({ shop }) => {
   const refused = await shop.tryCreate({ phone_number: nextNumber('97') });
@@ -130,9 +160,57 @@ pageTest('other way: leads to a text message, then to the end', { ...android, ad
   await open(user, { redirect_url: undefined });
   await page.getByRole('button', { name: 'Try another way' }).click();
   await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
-  await page.getByRole('button', { name: 'I cannot send a text message' }).click();
-  await page.getByRole('heading', { name: 'We could not confirm your number' }).waitFor();
+  await page.getByRole('link', { name: 'I can’t send a text' }).click();
+  await page.getByRole('heading', { name: 'Can’t send a text?' }).waitFor();
   await inspect(page);
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await page.getByRole('link', { name: 'I can’t send a text' }).click();
+  assert.equal(await page.getByRole('button', { name: 'Try another way' }).count(), 0, 'no other method is left');
+  await page.getByRole('button', { name: 'Stop without confirming' }).click();
+  await page.getByRole('heading', { name: 'Number not confirmed' }).waitFor();
+  await inspect(page);
+});
+
+pageTest('cannot send a text: the silent check is left', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page } = user;
+  await open(user, { methods: ['reverse_sms', 'secure_sna'] });
+  await page.getByRole('link', { name: 'I can’t send a text' }).click();
+  await page.getByRole('button', { name: 'Try another way' }).click();
+  await page.getByRole('heading', { name: 'Welcome' }).waitFor();
+  assert.equal(user.shop.results.at(-1).method, 'secure_sna');
+});
+
+for (const [choice, answer, title, error] of [
+  ['I can’t send a text', 'Stop without confirming', 'Number not confirmed', 'given_up'],
+  ['Not your number?', 'That’s not my number', 'Thank you for telling us', 'wrong_number'],
+]) {
+  pageTest(`${choice} ends with ${error}`, { ...android, address: WIFI }, async (user) => {
+    const { page } = user;
+    const { phone_number } = await open(user);
+    await page.getByText(`ending in ${phone_number.slice(-4)}`).waitFor();
+    await page.getByRole('link', { name: choice }).click();
+    await page.getByRole('button', { name: answer }).click();
+    await page.getByRole('heading', { name: title }).waitFor();
+    await inspect(page);
+    await page.getByRole('link', { name: /^Back to / }).click();
+    await page.getByRole('heading', { name: `Not signed up: ${error}` }).waitFor();
+  });
+}
+
+pageTest('computer without a redirect URL: QR code leads to the page on the phone', computer, async (user) => {
+  const { page, context } = user;
+  const { url } = await open({ ...user, address: undefined }, { redirect_url: undefined });
+  const qr = page.getByRole('img', { name: 'QR code with this page' });
+  await qr.waitFor();
+  assert.equal(decodeQr(await photograph(context, qr)), url);
+  await inspect(page);
+});
+
+pageTest('the locale of the verification chooses before the browser', {
+  ...android, address: WIFI, locale: 'pl',
+}, async (user) => {
+  await open(user, { locale: 'de' });
+  await user.page.getByRole('heading', { name: 'Senden Sie uns eine SMS' }).waitFor();
 });
 
 pageTest('two tabs show the same end', { ...android, address: WIFI }, async (user) => {

@@ -24,6 +24,9 @@ pub enum CommandError {
     Unreachable { message: String, hint: &'static str },
     #[error("{message}\n  {hint}")]
     NotSignedIn { message: String, hint: String },
+    /// A device was redirected to its operator, and not back.
+    #[error("the operator did not answer\n  The check expires at the end of its ttl.")]
+    OperatorSilent,
     /// The command has already printed the reason.
     #[error("")]
     AlreadyReported,
@@ -70,6 +73,7 @@ impl CommandError {
             CommandError::Api(_)
             | CommandError::Output(_)
             | CommandError::Rejected { .. }
+            | CommandError::OperatorSilent
             | CommandError::AlreadyReported
             | CommandError::Other(_) => 1,
         }

@@ -31,6 +31,8 @@ use crate::{
 const MAX_PENDING_ACTIONS: usize = 50;
 /// More than any redirect chain of a device has.
 const MAX_REDIRECTS: usize = 10;
+/// The simulated operator of the server.
+const SANDBOX_OPERATOR_PATH: &str = "/v1/sandbox/operator/authorize";
 const RESULT_FIELDS: [&str; 6] = RESULT_PARAMETERS;
 /// Fields added to the response: links that open the SMS app. Android and iOS need different formats.
 pub(crate) const SMS_LINK_FIELDS: [&str; 2] = ["android_link", "ios_link"];
@@ -243,7 +245,8 @@ pub(crate) async fn send_sms(
     session.post(scope, &["v1", "sandbox", "inbound-sms"], Some(&sms), None).await.map(drop)
 }
 
-/// Follows the URL of a check as a device does, and returns the result parameters.
+/// Follows the URL of a check as a device does, and returns the result parameters. An operator that does not answer is
+/// [`CommandError::OperatorSilent`].
 pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<&str>) -> Result<Value, CommandError> {
     let mut url: Url = url.parse().map_err(CommandError::other)?;
     if let Some(sim) = sim {
@@ -256,7 +259,12 @@ pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<
             return Ok(result_fields(&url));
         }
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
-        let response = session.send(Method::GET, &url, headers, vec![]).await?;
+        let is_operator = url.path() == SANDBOX_OPERATOR_PATH;
+        let response = match session.send(Method::GET, &url, headers, vec![]).await {
+            Err(error) if is_operator && error.is_transient() => return Err(CommandError::OperatorSilent),
+            Ok(response) if is_operator && response.status >= 500 => return Err(CommandError::OperatorSilent),
+            response => response?,
+        };
         match response.headers.get(LOCATION).and_then(|location| location.to_str().ok()) {
             Some(location) if (300..400).contains(&response.status) => {
                 url = url.join(location).map_err(CommandError::other)?;

@@ -141,7 +141,10 @@ impl SimulatedPhone<'_> {
                     // The step has failed, and the verification has moved on.
                     None => Ok(()),
                 },
-                // The operator does not respond.
+                Err(CommandError::OperatorSilent) => {
+                    printer::print_note("The operator did not answer. The phone goes on to the next method.");
+                    session.give_up_step(id).await.map(drop)
+                }
                 Err(error) if error.is_transient() => Ok(()),
                 Err(error) => Err(error),
             },

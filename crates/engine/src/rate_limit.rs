@@ -136,6 +136,14 @@ enum LimitSubject {
 /// Random hash of a client id or token. Avoids an allocation; a collision only merges two counters.
 type Fingerprint = u64;
 
+/// Who visits the page of a verification. Whoever else has its link is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PageVisitorKey {
+    /// A browser that has begun a silent check of the verification.
+    Browser(Fingerprint),
+    Address(IpAddr),
+}
+
 /// This node's rank among the live nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShare {
@@ -201,7 +209,7 @@ impl WindowCounter {
 #[derive(Clone, Copy)]
 struct LimitReached;
 
-/// Requests for the page of one verification, from all of its tabs and devices.
+/// Requests of one visitor for the page of a verification.
 const PAGE_VISITS_PER_SECOND: u32 = 20;
 
 // Capacities of the counter caches.
@@ -255,7 +263,9 @@ pub struct RateLimiter {
     /// A separate cache, so that a flood of addresses cannot evict authenticated clients.
     by_address: Cache<LimitSubject, Arc<WindowCounter>>,
     device_visits: Cache<CheckId, Arc<WindowCounter>>,
-    page_visits: Cache<CheckId, Arc<WindowCounter>>,
+    page_visits: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
+    /// Counted apart from visits, so that those cannot use up the starts.
+    page_actions: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
     /// Session tokens that the store has found valid. They are not limited.
     valid_sessions: Cache<Fingerprint, ()>,
     /// `state` values that devices have returned with.
@@ -279,6 +289,7 @@ impl RateLimiter {
             by_address: Cache::new(MAX_ADDRESS_COUNTERS),
             device_visits: Cache::new(MAX_VISIT_COUNTERS),
             page_visits: Cache::new(MAX_VISIT_COUNTERS),
+            page_actions: Cache::new(MAX_VISIT_COUNTERS),
             valid_sessions: Cache::new(MAX_CACHED_TOKENS),
             used_states: Cache::new(MAX_CACHED_TOKENS),
             last_failed_login_minute: AtomicU64::new(0),
@@ -407,12 +418,15 @@ impl RateLimiter {
     /// reach only one. The window begins with the check and is as long as its lifetime, so the check expires before the
     /// next window.
     pub fn limit_device_visit(&self, check: CheckId, now: Timestamp) -> RateLimitState {
+        self.limit_over_lifetime(&get_or_insert(&self.device_visits, check), check, now)
+    }
+
+    fn limit_over_lifetime(&self, counter: &WindowCounter, check: CheckId, now: Timestamp) -> RateLimitState {
         let window_seconds = i64::from(CHECK_TTL_SECONDS);
         let created = check.0.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
         let age = (now.as_second() - created.unwrap_or(0)).max(0);
         let limit = self.limits.device_visits;
-        let counted =
-            get_or_insert(&self.device_visits, check).try_increment((age / window_seconds).unsigned_abs(), limit);
+        let counted = counter.try_increment((age / window_seconds).unsigned_abs(), limit);
         let reset = u32::try_from(window_seconds - age % window_seconds).unwrap_or(1);
         match counted {
             Ok(before) => RateLimitState { admitted: true, limit, remaining: limit - before - 1, reset_seconds: reset },
@@ -420,12 +434,26 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a request for the page of a verification with its token. Addresses are not counted, since operators share
-    /// one among many devices.
-    pub fn limit_page_visit(&self, verification: CheckId, now: Timestamp) -> RateLimitState {
-        let counter = get_or_insert(&self.page_visits, verification);
+    /// The visitor of a verification's page: by the key of its browser, otherwise by its address.
+    pub fn page_visitor(&self, browser_key: Option<&str>, address: IpAddr) -> PageVisitorKey {
+        match browser_key {
+            Some(key) => PageVisitorKey::Browser(self.fingerprint(key)),
+            None => PageVisitorKey::Address(ip_bucket(address)),
+        }
+    }
+
+    /// Counts a request for the page of a verification with its token.
+    pub fn limit_page_visit(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
+        let counter = get_or_insert(&self.page_visits, (verification, visitor));
         let counted = counter.try_increment(window_number(now, 1), PAGE_VISITS_PER_SECOND);
         rate_limit_state(counted, PAGE_VISITS_PER_SECOND, PAGE_VISITS_PER_SECOND)
+    }
+
+    /// Counts a start of the silent check, or another action, at the page of a verification. The limit is that of
+    /// device visits.
+    pub fn limit_page_action(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
+        let counter = get_or_insert(&self.page_actions, (verification, visitor));
+        self.limit_over_lifetime(&counter, verification, now)
     }
 
     /// Seconds to wait, if this address has reached the limit of failed logins with this client in this minute.

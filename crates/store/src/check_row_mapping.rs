@@ -101,7 +101,8 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
 /// Columns of a redirect session, read after those of its check.
 macro_rules! redirect_session_columns {
     () => {
-        "redirect_sessions.input, redirect_sessions.code_hash, redirect_sessions.verdict, redirect_sessions.wrong_codes"
+        "redirect_sessions.input, redirect_sessions.state_hash, redirect_sessions.code_hash, redirect_sessions.verdict, \
+         redirect_sessions.wrong_codes"
     };
 }
 pub(crate) use redirect_session_columns;
@@ -112,12 +113,13 @@ pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionReco
     let Some(input) = row.bytes_or_null("input")?.map(Sealed) else {
         return Ok((RedirectSessionRecord { check, session: None }, row));
     };
+    let state_hash = row.digest_or_null("state_hash")?.map(TokenHash);
     let verdict = match (row.digest_or_null("code_hash")?, row.bytes_or_null("verdict")?) {
         (Some(code), Some(verdict)) => Some(SealedVerdict { code_hash: TokenHash(code), verdict: Sealed(verdict) }),
         (None, None) => None,
         _ => return Err(row.corrupt("verdict", "requires a code hash")),
     };
-    let session = RedirectSession { input, verdict, wrong_codes: row.count("wrong_codes")? };
+    let session = RedirectSession { input, state_hash, verdict, wrong_codes: row.count("wrong_codes")? };
     Ok((RedirectSessionRecord { check, session: Some(session) }, row))
 }
 

@@ -1,12 +1,35 @@
 'use strict';
-// Follows the verification, returns to the company at its end, and copies texts.
+// Goes to the operator, follows the verification, returns to the company at its end, and copies texts.
+const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
 const POLL_AFTER_MS = 5000;
-const { state, events, returnTo, page } = document.body.dataset;
+const { state, events, operator, returnTo, page } = document.body.dataset;
 
 if (returnTo) setTimeout(() => location.replace(returnTo), RETURN_AFTER_MS);
 
-if (events) {
+if (operator) leave();
+else if (events) follow();
+
+// The page stays visible while the browser goes to the operator, and offers a way out if it does not get there.
+function leave() {
+  const [leaving, stalled] = ['leaving', 'stalled'].map((id) => document.getElementById(id));
+  stalled.hidden = true;
+  const giveUp = () => {
+    if (!stalled.hidden) return;
+    window.stop();
+    leaving.hidden = true;
+    stalled.hidden = false;
+    follow();
+  };
+  // After the page has loaded, so that it stays in the history. The timers of a page in the cache of the browser stop.
+  const go = () => setTimeout(() => {
+    location.href = operator;
+    setTimeout(giveUp, OPERATOR_TIMEOUT_MS);
+  });
+  addEventListener('pageshow', (event) => (event.persisted ? giveUp() : go()));
+}
+
+function follow() {
   const source = new EventSource(events);
   source.addEventListener('state', (event) => {
     if (event.data === state) return;

@@ -5,7 +5,9 @@
 use std::{env, error::Error, fs, path::PathBuf};
 
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
-use ringtrue_verification_page::{Brand, Colour, Language, Page, SmsToSend, State};
+use ringtrue_verification_page::{
+    Brand, Colour, Confirming, Failure, Language, Page, Question, QuestionSubject, SmsToSend, State,
+};
 use strum::VariantArray;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -13,20 +15,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&folder)?;
     let receiver = Msisdn::parse("+99000000001", Mode::Sandbox)?;
     let return_to = Some("https://shop.example/");
-    let sms = |has_arrived| {
-        let (body, platform) = ("VERIFY 7K3QX9M20D", Platform::Unknown);
-        State::SendSms(SmsToSend { receiver: &receiver, body, platform, has_arrived })
+    let sms = |has_arrived, came_from_other_number| {
+        let (receiver, body, platform) = (&receiver, "VERIFY 7K3QX9M20D", Platform::Unknown);
+        State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number })
     };
+    let ask = |subject| State::Ask(Question { subject, has_other_way: true, asked_in: "send_sms" });
     let states = [
-        ("start", State::Start),
-        ("silent", State::Leaving { location: "" }),
-        ("confirming", State::Confirming { return_to: None }),
-        ("send_sms", sms(false)),
-        ("sms_received", sms(true)),
+        ("start", State::Start { own_url: Some("https://verify.example/v/token") }),
+        ("silent", State::Silent),
+        ("stalled", State::Stalled),
+        ("confirming", State::Confirming(Confirming::Elsewhere)),
+        ("confirming_return", State::Confirming(Confirming::Return("https://shop.example/"))),
+        ("send_sms", sms(false, false)),
+        ("send_sms_again", sms(false, true)),
+        ("sms_received", sms(true, false)),
+        ("ask_give_up", ask(QuestionSubject::GiveUp)),
+        ("ask_wrong_number", ask(QuestionSubject::WrongNumber)),
         ("sim_swap", State::SimSwap),
         ("done", State::Done { return_to: None }),
-        ("not_matched", State::NotMatched { return_to }),
-        ("failed", State::Failed { return_to }),
+        ("not_matched", State::NotMatched { is_phone: false, return_to }),
+        ("not_matched_phone", State::NotMatched { is_phone: true, return_to }),
+        ("failed", State::Failed { reason: Failure::Exhausted, return_to }),
+        ("given_up", State::Failed { reason: Failure::GivenUp, return_to }),
+        ("wrong_number", State::Failed { reason: Failure::WrongNumber, return_to }),
+        ("cancelled", State::Failed { reason: Failure::Cancelled, return_to }),
         ("expired", State::Expired { return_to: None }),
         ("unknown", State::Unknown),
         ("busy", State::Busy),
@@ -38,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let page = Page {
                 language: *language,
                 brand: Some(Brand { name: "Nordwind Outdoor", logo_url: None, colour: Colour::parse("#d64a1f") }),
-                number_tail: "42".parse().ok(),
+                number_ending: Some("6742"),
                 is_sandbox: true,
                 path: "",
                 query: "",

@@ -1,4 +1,5 @@
 number = Ihre Nummer mit den Endziffern { $tail }
+not-your-number = Nicht Ihre Nummer?
 sandbox = Testmodus: nur simulierte Telefonnummern
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Testmodus: nur simulierte Telefonnummern
 start-title = Telefonnummer bestätigen
 start-text = { $brand } bittet Sie zu bestätigen, dass dieses Telefon Ihre Nummer hat. Schalten Sie mobile Daten ein und WLAN aus und fahren Sie dann fort.
 start-button = Dieses Telefon bestätigen
+start-scan = Sind Sie an einem Computer? Scannen Sie diesen Code mit Ihrem Telefon, um dort fortzufahren.
+start-scan-label = QR-Code mit dieser Seite
 silent-title = Ihre Nummer wird bestätigt
 silent-text = Ihr Mobilfunkanbieter bestätigt Ihre Nummer. Das dauert wenige Sekunden.
 continue = Weiter
 other-way = Anderen Weg versuchen
+stalled-title = Noch keine Antwort
+stalled-text = Ihr Mobilfunkanbieter hat nicht geantwortet. Versuchen Sie es noch einmal oder wählen Sie einen anderen Weg.
 confirming-title = Fast fertig
 confirming-text = Ihr Mobilfunkanbieter hat geantwortet. { $brand } schließt die Prüfung ab.
+confirming-own-text = Ihr Mobilfunkanbieter hat geantwortet. Nur noch ein Schritt.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Nachricht kopieren
 copied = Kopiert
 text-waiting = Wir warten auf Ihre Nachricht. Diese Seite geht von selbst weiter.
 text-cannot = Ich kann keine SMS senden
+other-sender-title = Bitte von der anderen SIM senden
+other-sender-text = Diese SMS kam von einer anderen Nummer. Senden Sie sie noch einmal mit der SIM, deren Nummer auf { $tail } endet.
 received-title = Wir haben eine Nachricht erhalten
 received-text = Wir prüfen sie. Wenn diese Seite nicht in wenigen Sekunden weitergeht, senden Sie die folgende Nachricht noch einmal unverändert.
+ask-give-up-title = Sie können keine SMS senden?
+ask-give-up-text = Ohne sie können wir Ihre Nummer nicht bestätigen.
+ask-give-up-yes = Ohne Bestätigung beenden
+ask-wrong-number-title = Nicht Ihre Nummer?
+ask-wrong-number-text = { $brand } möchte die Nummer mit den Endziffern { $tail } bestätigen. Ist es nicht Ihre, beenden Sie hier.
+ask-wrong-number-yes = Das ist nicht meine Nummer
+ask-no = Zurück
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Wir fragen Ihren Mobilfunkanbieter, ob Ihre SIM-Karte kürzlich gewec
 done-title = Nummer bestätigt
 done-text = Vielen Dank. Ihre Telefonnummer ist bestätigt.
 mismatch-title = Nummer nicht bestätigt
-mismatch-text = Dieses Telefon hat nicht die Nummer, die Sie { $brand } angegeben haben. Prüfen Sie die Nummer und versuchen Sie es erneut.
+mismatch-phone-text = Das ist nicht die Nummer dieses Telefons. Prüfen Sie die Nummer, die Sie { $brand } gegeben haben, und versuchen Sie es noch einmal.
+mismatch-text = Die Nummer, die geantwortet hat, ist nicht die, die Sie { $brand } gegeben haben. Prüfen Sie die Nummer und versuchen Sie es noch einmal.
 failed-title = Wir konnten Ihre Nummer nicht bestätigen
 failed-text = Keiner der verfügbaren Wege war erfolgreich. Kehren Sie zu { $brand } zurück, um es erneut zu versuchen.
+given-up-title = Nummer nicht bestätigt
+given-up-text = Sie haben vor der Bestätigung beendet. Gehen Sie zurück zu { $brand }, um es noch einmal zu versuchen.
+wrong-number-title = Danke für den Hinweis
+wrong-number-text = Es wurde nichts bestätigt. Gehen Sie zurück zu { $brand }, um Ihre Nummer einzugeben.
+cancelled-title = Nicht mehr nötig
+cancelled-text = { $brand } hat diese Bestätigung abgebrochen.
 expired-title = Dieser Link ist abgelaufen
 expired-text = Die Nummer wurde nicht rechtzeitig bestätigt. Kehren Sie zu { $brand } zurück, um neu zu beginnen.
 return-link = Zurück zu { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Ihr Mobilfunkanbieter konnte Ihre Nummer nicht bestätigen.
 not-mobile-title = Dieses Telefon nutzt keine mobilen Daten
 not-mobile-text = Ihre Nummer lässt sich nur über mobile Daten bestätigen. Schalten Sie WLAN aus, kehren Sie zur App oder Website zurück, von der Sie kommen, und versuchen Sie es erneut.
 used-title = Dieser Link wurde bereits verwendet
+other-browser-title = In einem anderen Browser begonnen
+other-browser-text = Es wurde nichts bestätigt. Haben Sie dies selbst begonnen, gehen Sie zurück in den Browser, in dem Sie begonnen haben. Sonst können Sie diese Seite schließen.
 start-again-text = Kehren Sie zur App oder Website zurück, von der Sie kommen, um neu zu beginnen.

@@ -1,9 +1,10 @@
 # Messages of the hosted verification page, and of the page of a single check.
 #
 # $brand is the name of the company that asks for the verification.
-# $tail is the last two digits of the user's phone number.
+# $tail is the last four digits of the user's phone number, and after the end the last two.
 
 number = Your number ending in { $tail }
+not-your-number = Not your number?
 sandbox = Test mode: simulated phone numbers only
 
 ## Silent check by the mobile operator
@@ -11,13 +12,20 @@ sandbox = Test mode: simulated phone numbers only
 start-title = Confirm your phone number
 start-text = { $brand } asks you to confirm that this phone has your number. Turn on mobile data, turn off Wi-Fi, then continue.
 start-button = Confirm this phone
+start-scan = Are you on a computer? Scan this code with your phone to go on there.
+start-scan-label = QR code with this page
 silent-title = Confirming your number
 silent-text = Your mobile operator is confirming your number. This takes a few seconds.
 continue = Continue
 other-way = Try another way
+# The browser went to the operator, and has not come back.
+stalled-title = No answer yet
+stalled-text = Your mobile operator has not answered. Try again, or choose another way.
 # The operator has answered, and the company's server has to fetch the result.
 confirming-title = Almost done
 confirming-text = Your mobile operator has answered. { $brand } is completing the check.
+# For the browser that went to the operator.
+confirming-own-text = Your mobile operator has answered. One more step, and you are done.
 
 ## Text message from the user to us
 
@@ -33,10 +41,21 @@ copy-receiver = Copy number
 copy-body = Copy message
 copied = Copied
 text-waiting = Waiting for your message. This page continues by itself.
-text-cannot = I cannot send a text message
+text-cannot = I can’t send a text
+# The message came from another number, such as that of the other SIM of the phone.
+other-sender-title = Send it from the other SIM
+other-sender-text = That text came from another number. Send it again with the SIM whose number ends in { $tail }.
 # A part of the message has arrived, or a message from the right phone with another text.
 received-title = We received a message
 received-text = We are checking it. If this page does not continue in a few seconds, send the message below again, without any change.
+# Asked before the end.
+ask-give-up-title = Can’t send a text?
+ask-give-up-text = Without it we cannot confirm your number.
+ask-give-up-yes = Stop without confirming
+ask-wrong-number-title = Not your number?
+ask-wrong-number-text = { $brand } asks to confirm the number ending in { $tail }. If it is not yours, stop here.
+ask-wrong-number-yes = That’s not my number
+ask-no = Go back
 
 ## SIM Swap check
 
@@ -48,9 +67,17 @@ sim-text = We are asking your mobile operator whether your SIM card was changed 
 done-title = Number confirmed
 done-text = Thank you. Your phone number is confirmed.
 mismatch-title = Number not confirmed
-mismatch-text = This phone does not have the number that you gave to { $brand }. Check the number and try again.
+# On a phone; the other text is for computers.
+mismatch-phone-text = That’s not this phone’s number. Check the number that you gave to { $brand }, then try again.
+mismatch-text = The number that answered is not the one that you gave to { $brand }. Check the number, then try again.
 failed-title = We could not confirm your number
 failed-text = None of the available ways worked. Go back to { $brand } to try again.
+given-up-title = Number not confirmed
+given-up-text = You stopped before your number was confirmed. Go back to { $brand } to try again.
+wrong-number-title = Thank you for telling us
+wrong-number-text = Nothing was confirmed. Go back to { $brand } to enter your number.
+cancelled-title = No longer needed
+cancelled-text = { $brand } has cancelled this confirmation.
 expired-title = This link has expired
 expired-text = The number was not confirmed in time. Go back to { $brand } to start again.
 return-link = Back to { $brand }
@@ -76,4 +103,6 @@ device-failed-text = Your mobile operator could not confirm your number. Go back
 not-mobile-title = This phone is not using mobile data
 not-mobile-text = Your number can only be confirmed over mobile data. Turn off Wi-Fi, then go back to the app or site that sent you here and try again.
 used-title = This link was already used
+other-browser-title = Started in another browser
+other-browser-text = Nothing was confirmed. If you started this yourself, go back to the browser in which you did. Otherwise you can close this page.
 start-again-text = Go back to the app or site that sent you here to start again.

@@ -1,4 +1,5 @@
 number = Su número terminado en { $tail }
+not-your-number = ¿No es su número?
 sandbox = Modo de prueba: solo números de teléfono simulados
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Modo de prueba: solo números de teléfono simulados
 start-title = Confirme su número de teléfono
 start-text = { $brand } le pide que confirme que este teléfono tiene su número. Active los datos móviles, desactive la wifi y continúe.
 start-button = Confirmar este teléfono
+start-scan = ¿Está en un ordenador? Escanee este código con su teléfono para seguir allí.
+start-scan-label = Código QR de esta página
 silent-title = Confirmando su número
 silent-text = Su operador móvil está confirmando su número. Tarda unos segundos.
 continue = Continuar
 other-way = Probar de otra forma
+stalled-title = Aún no hay respuesta
+stalled-text = Su operador móvil no ha respondido. Inténtelo de nuevo o elija otra forma.
 confirming-title = Casi listo
 confirming-text = Su operador móvil ha respondido. { $brand } está completando la comprobación.
+confirming-own-text = Su operador móvil ha respondido. Un paso más y habrá terminado.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Copiar mensaje
 copied = Copiado
 text-waiting = Esperamos su mensaje. Esta página continúa por sí sola.
 text-cannot = No puedo enviar un SMS
+other-sender-title = Envíelo desde la otra SIM
+other-sender-text = Ese SMS llegó de otro número. Envíelo de nuevo con la SIM cuyo número termina en { $tail }.
 received-title = Hemos recibido un mensaje
 received-text = Lo estamos comprobando. Si esta página no continúa en unos segundos, vuelva a enviar el mensaje siguiente sin cambiarlo.
+ask-give-up-title = ¿No puede enviar un SMS?
+ask-give-up-text = Sin él no podemos confirmar su número.
+ask-give-up-yes = Terminar sin confirmar
+ask-wrong-number-title = ¿No es su número?
+ask-wrong-number-text = { $brand } pide confirmar el número que termina en { $tail }. Si no es suyo, termine aquí.
+ask-wrong-number-yes = No es mi número
+ask-no = Atrás
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Estamos preguntando a su operador móvil si su tarjeta SIM se ha camb
 done-title = Número confirmado
 done-text = Gracias. Su número de teléfono está confirmado.
 mismatch-title = Número no confirmado
-mismatch-text = Este teléfono no tiene el número que indicó a { $brand }. Compruebe el número e inténtelo de nuevo.
+mismatch-phone-text = Ese no es el número de este teléfono. Compruebe el número que dio a { $brand } e inténtelo de nuevo.
+mismatch-text = El número que respondió no es el que dio a { $brand }. Compruebe el número e inténtelo de nuevo.
 failed-title = No hemos podido confirmar su número
 failed-text = Ninguna de las formas disponibles ha funcionado. Vuelva a { $brand } para intentarlo de nuevo.
+given-up-title = Número no confirmado
+given-up-text = Terminó antes de confirmar su número. Vuelva a { $brand } para intentarlo de nuevo.
+wrong-number-title = Gracias por avisarnos
+wrong-number-text = No se confirmó nada. Vuelva a { $brand } para indicar su número.
+cancelled-title = Ya no es necesario
+cancelled-text = { $brand } ha cancelado esta confirmación.
 expired-title = Este enlace ha caducado
 expired-text = El número no se confirmó a tiempo. Vuelva a { $brand } para empezar de nuevo.
 return-link = Volver a { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Su operador móvil no ha podido confirmar su número. Vuelv
 not-mobile-title = Este teléfono no usa datos móviles
 not-mobile-text = Su número solo se puede confirmar con datos móviles. Desactive la wifi, vuelva a la aplicación o al sitio que le ha enviado aquí e inténtelo de nuevo.
 used-title = Este enlace ya se ha usado
+other-browser-title = Se empezó en otro navegador
+other-browser-text = No se confirmó nada. Si lo empezó usted, vuelva al navegador en el que empezó. Si no, puede cerrar esta página.
 start-again-text = Vuelva a la aplicación o al sitio que le ha enviado aquí para empezar de nuevo.

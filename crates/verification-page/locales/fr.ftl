@@ -1,4 +1,5 @@
 number = Votre numéro se terminant par { $tail }
+not-your-number = Ce n’est pas votre numéro ?
 sandbox = Mode test : numéros de téléphone simulés uniquement
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Mode test : numéros de téléphone simulés uniquement
 start-title = Confirmez votre numéro de téléphone
 start-text = { $brand } vous demande de confirmer que ce téléphone a bien votre numéro. Activez les données mobiles, désactivez le Wi-Fi, puis continuez.
 start-button = Confirmer ce téléphone
+start-scan = Vous êtes sur un ordinateur ? Scannez ce code avec votre téléphone pour y continuer.
+start-scan-label = QR code de cette page
 silent-title = Confirmation de votre numéro
 silent-text = Votre opérateur mobile confirme votre numéro. Cela prend quelques secondes.
 continue = Continuer
 other-way = Essayer un autre moyen
+stalled-title = Pas encore de réponse
+stalled-text = Votre opérateur mobile n’a pas répondu. Réessayez ou choisissez un autre moyen.
 confirming-title = Presque terminé
 confirming-text = Votre opérateur mobile a répondu. { $brand } termine la vérification.
+confirming-own-text = Votre opérateur mobile a répondu. Encore une étape et c’est terminé.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Copier le message
 copied = Copié
 text-waiting = Nous attendons votre message. Cette page continue d’elle-même.
 text-cannot = Je ne peux pas envoyer de SMS
+other-sender-title = Envoyez-le avec l’autre SIM
+other-sender-text = Ce SMS venait d’un autre numéro. Renvoyez-le avec la SIM dont le numéro se termine par { $tail }.
 received-title = Nous avons reçu un message
 received-text = Nous le vérifions. Si cette page ne continue pas dans quelques secondes, renvoyez le message ci-dessous sans le modifier.
+ask-give-up-title = Vous ne pouvez pas envoyer de SMS ?
+ask-give-up-text = Sans lui, nous ne pouvons pas confirmer votre numéro.
+ask-give-up-yes = Arrêter sans confirmer
+ask-wrong-number-title = Ce n’est pas votre numéro ?
+ask-wrong-number-text = { $brand } demande de confirmer le numéro se terminant par { $tail }. S’il n’est pas à vous, arrêtez ici.
+ask-wrong-number-yes = Ce n’est pas mon numéro
+ask-no = Revenir
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Nous demandons à votre opérateur mobile si votre carte SIM a été 
 done-title = Numéro confirmé
 done-text = Merci. Votre numéro de téléphone est confirmé.
 mismatch-title = Numéro non confirmé
-mismatch-text = Ce téléphone n’a pas le numéro que vous avez indiqué à { $brand }. Vérifiez le numéro et réessayez.
+mismatch-phone-text = Ce n’est pas le numéro de ce téléphone. Vérifiez le numéro que vous avez donné à { $brand }, puis réessayez.
+mismatch-text = Le numéro qui a répondu n’est pas celui que vous avez donné à { $brand }. Vérifiez le numéro, puis réessayez.
 failed-title = Nous n’avons pas pu confirmer votre numéro
 failed-text = Aucun des moyens disponibles n’a fonctionné. Retournez chez { $brand } pour réessayer.
+given-up-title = Numéro non confirmé
+given-up-text = Vous avez arrêté avant la confirmation. Revenez à { $brand } pour réessayer.
+wrong-number-title = Merci de nous l’avoir dit
+wrong-number-text = Rien n’a été confirmé. Revenez à { $brand } pour saisir votre numéro.
+cancelled-title = Plus nécessaire
+cancelled-text = { $brand } a annulé cette confirmation.
 expired-title = Ce lien a expiré
 expired-text = Le numéro n’a pas été confirmé à temps. Retournez chez { $brand } pour recommencer.
 return-link = Retour à { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Votre opérateur mobile n’a pas pu confirmer votre numér
 not-mobile-title = Ce téléphone n’utilise pas les données mobiles
 not-mobile-text = Votre numéro ne peut être confirmé que par les données mobiles. Désactivez le Wi-Fi, puis retournez à l’application ou au site qui vous a envoyé ici et réessayez.
 used-title = Ce lien a déjà été utilisé
+other-browser-title = Commencé dans un autre navigateur
+other-browser-text = Rien n’a été confirmé. Si vous avez commencé vous-même, revenez au navigateur utilisé. Sinon, vous pouvez fermer cette page.
 start-again-text = Retournez à l’application ou au site qui vous a envoyé ici pour recommencer.

@@ -1,4 +1,5 @@
 number = Il suo numero che termina con { $tail }
+not-your-number = Non è il suo numero?
 sandbox = Modalità di prova: solo numeri di telefono simulati
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Modalità di prova: solo numeri di telefono simulati
 start-title = Confermi il suo numero di telefono
 start-text = { $brand } le chiede di confermare che questo telefono ha il suo numero. Attivi i dati mobili, disattivi il Wi-Fi e poi continui.
 start-button = Conferma questo telefono
+start-scan = È al computer? Inquadri questo codice con il telefono per continuare lì.
+start-scan-label = Codice QR di questa pagina
 silent-title = Conferma del suo numero
 silent-text = Il suo operatore mobile sta confermando il numero. Richiede pochi secondi.
 continue = Continua
 other-way = Prova in un altro modo
+stalled-title = Ancora nessuna risposta
+stalled-text = Il suo operatore mobile non ha risposto. Riprovi o scelga un altro modo.
 confirming-title = Quasi fatto
 confirming-text = Il suo operatore mobile ha risposto. { $brand } sta completando la verifica.
+confirming-own-text = Il suo operatore mobile ha risposto. Ancora un passo e ha finito.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Copia messaggio
 copied = Copiato
 text-waiting = In attesa del suo messaggio. Questa pagina prosegue da sola.
 text-cannot = Non posso inviare un SMS
+other-sender-title = Lo invii dall’altra SIM
+other-sender-text = Quell’SMS è arrivato da un altro numero. Lo invii di nuovo con la SIM il cui numero termina con { $tail }.
 received-title = Abbiamo ricevuto un messaggio
 received-text = Lo stiamo verificando. Se questa pagina non prosegue entro pochi secondi, invii di nuovo il messaggio qui sotto senza modificarlo.
+ask-give-up-title = Non può inviare un SMS?
+ask-give-up-text = Senza non possiamo confermare il suo numero.
+ask-give-up-yes = Terminare senza conferma
+ask-wrong-number-title = Non è il suo numero?
+ask-wrong-number-text = { $brand } chiede di confermare il numero che termina con { $tail }. Se non è il suo, termini qui.
+ask-wrong-number-yes = Non è il mio numero
+ask-no = Indietro
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Stiamo chiedendo al suo operatore mobile se la sua SIM è stata cambi
 done-title = Numero confermato
 done-text = Grazie. Il suo numero di telefono è confermato.
 mismatch-title = Numero non confermato
-mismatch-text = Questo telefono non ha il numero che ha indicato a { $brand }. Controlli il numero e riprovi.
+mismatch-phone-text = Non è il numero di questo telefono. Controlli il numero che ha dato a { $brand } e riprovi.
+mismatch-text = Il numero che ha risposto non è quello che ha dato a { $brand }. Controlli il numero e riprovi.
 failed-title = Non siamo riusciti a confermare il suo numero
 failed-text = Nessuno dei modi disponibili ha funzionato. Torni a { $brand } per riprovare.
+given-up-title = Numero non confermato
+given-up-text = Ha terminato prima della conferma. Torni a { $brand } per riprovare.
+wrong-number-title = Grazie per avercelo detto
+wrong-number-text = Non è stato confermato nulla. Torni a { $brand } per inserire il suo numero.
+cancelled-title = Non serve più
+cancelled-text = { $brand } ha annullato questa conferma.
 expired-title = Questo link è scaduto
 expired-text = Il numero non è stato confermato in tempo. Torni a { $brand } per ricominciare.
 return-link = Torna a { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Il suo operatore mobile non ha potuto confermare il numero.
 not-mobile-title = Questo telefono non usa i dati mobili
 not-mobile-text = Il suo numero può essere confermato solo con i dati mobili. Disattivi il Wi-Fi, torni all’app o al sito che l’ha portata qui e riprovi.
 used-title = Questo link è già stato usato
+other-browser-title = Iniziato in un altro browser
+other-browser-text = Non è stato confermato nulla. Se ha iniziato lei, torni al browser in cui ha iniziato. Altrimenti può chiudere questa pagina.
 start-again-text = Torni all’app o al sito che l’ha portata qui per ricominciare.

@@ -1,4 +1,5 @@
 number = Uw nummer dat eindigt op { $tail }
+not-your-number = Niet uw nummer?
 sandbox = Testmodus: alleen gesimuleerde telefoonnummers
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Testmodus: alleen gesimuleerde telefoonnummers
 start-title = Bevestig uw telefoonnummer
 start-text = { $brand } vraagt u te bevestigen dat deze telefoon uw nummer heeft. Zet mobiele data aan en wifi uit en ga dan verder.
 start-button = Deze telefoon bevestigen
+start-scan = Zit u achter een computer? Scan deze code met uw telefoon om daar verder te gaan.
+start-scan-label = QR-code met deze pagina
 silent-title = Uw nummer wordt bevestigd
 silent-text = Uw mobiele provider bevestigt uw nummer. Dit duurt enkele seconden.
 continue = Doorgaan
 other-way = Een andere manier proberen
+stalled-title = Nog geen antwoord
+stalled-text = Uw mobiele provider heeft niet geantwoord. Probeer het opnieuw of kies een andere manier.
 confirming-title = Bijna klaar
 confirming-text = Uw mobiele provider heeft geantwoord. { $brand } rondt de controle af.
+confirming-own-text = Uw mobiele provider heeft geantwoord. Nog één stap en u bent klaar.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Bericht kopiëren
 copied = Gekopieerd
 text-waiting = We wachten op uw bericht. Deze pagina gaat vanzelf verder.
 text-cannot = Ik kan geen sms sturen
+other-sender-title = Stuur het vanaf de andere simkaart
+other-sender-text = Die sms kwam van een ander nummer. Stuur hem opnieuw met de simkaart waarvan het nummer eindigt op { $tail }.
 received-title = We hebben een bericht ontvangen
 received-text = We controleren het. Gaat deze pagina niet binnen enkele seconden verder, stuur dan het onderstaande bericht nog eens ongewijzigd.
+ask-give-up-title = Kunt u geen sms sturen?
+ask-give-up-text = Zonder sms kunnen we uw nummer niet bevestigen.
+ask-give-up-yes = Stoppen zonder bevestiging
+ask-wrong-number-title = Niet uw nummer?
+ask-wrong-number-text = { $brand } vraagt om het nummer te bevestigen dat eindigt op { $tail }. Is het niet van u, stop dan hier.
+ask-wrong-number-yes = Dat is niet mijn nummer
+ask-no = Terug
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = We vragen uw mobiele provider of uw simkaart onlangs is vervangen.
 done-title = Nummer bevestigd
 done-text = Dank u wel. Uw telefoonnummer is bevestigd.
 mismatch-title = Nummer niet bevestigd
-mismatch-text = Deze telefoon heeft niet het nummer dat u aan { $brand } hebt opgegeven. Controleer het nummer en probeer het opnieuw.
+mismatch-phone-text = Dat is niet het nummer van deze telefoon. Controleer het nummer dat u aan { $brand } gaf en probeer het opnieuw.
+mismatch-text = Het nummer dat antwoordde, is niet het nummer dat u aan { $brand } gaf. Controleer het nummer en probeer het opnieuw.
 failed-title = We konden uw nummer niet bevestigen
 failed-text = Geen van de beschikbare manieren is gelukt. Ga terug naar { $brand } om het opnieuw te proberen.
+given-up-title = Nummer niet bevestigd
+given-up-text = U bent gestopt voordat uw nummer was bevestigd. Ga terug naar { $brand } om het opnieuw te proberen.
+wrong-number-title = Bedankt voor de melding
+wrong-number-text = Er is niets bevestigd. Ga terug naar { $brand } om uw nummer in te voeren.
+cancelled-title = Niet meer nodig
+cancelled-text = { $brand } heeft deze bevestiging geannuleerd.
 expired-title = Deze link is verlopen
 expired-text = Het nummer is niet op tijd bevestigd. Ga terug naar { $brand } om opnieuw te beginnen.
 return-link = Terug naar { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Uw mobiele provider kon uw nummer niet bevestigen. Ga terug
 not-mobile-title = Deze telefoon gebruikt geen mobiele data
 not-mobile-text = Uw nummer kan alleen via mobiele data worden bevestigd. Zet wifi uit, ga terug naar de app of site die u hierheen heeft gestuurd en probeer het opnieuw.
 used-title = Deze link is al gebruikt
+other-browser-title = In een andere browser begonnen
+other-browser-text = Er is niets bevestigd. Bent u dit zelf begonnen, ga dan terug naar de browser waarin u begon. Anders kunt u deze pagina sluiten.
 start-again-text = Ga terug naar de app of site die u hierheen heeft gestuurd om opnieuw te beginnen.

@@ -1,4 +1,5 @@
 number = Twój numer kończący się na { $tail }
+not-your-number = To nie Twój numer?
 sandbox = Tryb testowy: tylko symulowane numery telefonów
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Tryb testowy: tylko symulowane numery telefonów
 start-title = Potwierdź swój numer telefonu
 start-text = { $brand } prosi o potwierdzenie, że ten telefon ma Twój numer. Włącz dane komórkowe, wyłącz Wi-Fi, a następnie kontynuuj.
 start-button = Potwierdź ten telefon
+start-scan = Używasz komputera? Zeskanuj ten kod telefonem, aby tam kontynuować.
+start-scan-label = Kod QR tej strony
 silent-title = Potwierdzanie numeru
 silent-text = Twój operator komórkowy potwierdza numer. Potrwa to kilka sekund.
 continue = Dalej
 other-way = Spróbuj w inny sposób
+stalled-title = Jeszcze brak odpowiedzi
+stalled-text = Twój operator nie odpowiedział. Spróbuj ponownie albo wybierz inny sposób.
 confirming-title = Prawie gotowe
 confirming-text = Operator komórkowy odpowiedział. { $brand } kończy sprawdzanie.
+confirming-own-text = Twój operator odpowiedział. Jeszcze jeden krok i gotowe.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Kopiuj wiadomość
 copied = Skopiowano
 text-waiting = Czekamy na Twoją wiadomość. Ta strona przejdzie dalej sama.
 text-cannot = Nie mogę wysłać SMS-a
+other-sender-title = Wyślij z drugiej karty SIM
+other-sender-text = Ten SMS przyszedł z innego numeru. Wyślij go ponownie z karty SIM o numerze kończącym się na { $tail }.
 received-title = Otrzymaliśmy wiadomość
 received-text = Sprawdzamy ją. Jeśli ta strona nie przejdzie dalej w ciągu kilku sekund, wyślij ponownie poniższą wiadomość bez zmian.
+ask-give-up-title = Nie możesz wysłać SMS-a?
+ask-give-up-text = Bez niego nie możemy potwierdzić Twojego numeru.
+ask-give-up-yes = Zakończ bez potwierdzenia
+ask-wrong-number-title = To nie Twój numer?
+ask-wrong-number-text = { $brand } prosi o potwierdzenie numeru kończącego się na { $tail }. Jeśli nie jest Twój, zakończ tutaj.
+ask-wrong-number-yes = To nie mój numer
+ask-no = Wróć
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Pytamy operatora komórkowego, czy karta SIM była ostatnio wymienian
 done-title = Numer potwierdzony
 done-text = Dziękujemy. Twój numer telefonu jest potwierdzony.
 mismatch-title = Numer niepotwierdzony
-mismatch-text = Ten telefon nie ma numeru podanego w { $brand }. Sprawdź numer i spróbuj ponownie.
+mismatch-phone-text = To nie jest numer tego telefonu. Sprawdź numer podany w { $brand } i spróbuj ponownie.
+mismatch-text = Numer, który odpowiedział, nie jest tym podanym w { $brand }. Sprawdź numer i spróbuj ponownie.
 failed-title = Nie udało się potwierdzić numeru
 failed-text = Żaden z dostępnych sposobów nie zadziałał. Wróć do { $brand }, aby spróbować ponownie.
+given-up-title = Numer nie został potwierdzony
+given-up-text = Zakończono przed potwierdzeniem numeru. Wróć do { $brand }, aby spróbować ponownie.
+wrong-number-title = Dziękujemy za informację
+wrong-number-text = Niczego nie potwierdzono. Wróć do { $brand }, aby podać swój numer.
+cancelled-title = Już niepotrzebne
+cancelled-text = Firma { $brand } anulowała to potwierdzenie.
 expired-title = Ten link wygasł
 expired-text = Numer nie został potwierdzony na czas. Wróć do { $brand }, aby zacząć od nowa.
 return-link = Wróć do { $brand }
@@ -67,4 +89,6 @@ device-failed-text = Operator komórkowy nie mógł potwierdzić numeru. Wróć 
 not-mobile-title = Ten telefon nie korzysta z danych komórkowych
 not-mobile-text = Numer można potwierdzić tylko przez dane komórkowe. Wyłącz Wi-Fi, wróć do aplikacji lub witryny, z której pochodzi link, i spróbuj ponownie.
 used-title = Ten link został już użyty
+other-browser-title = Rozpoczęto w innej przeglądarce
+other-browser-text = Niczego nie potwierdzono. Jeśli to Ty zaczynasz, wróć do przeglądarki, w której zaczęto. W przeciwnym razie możesz zamknąć tę stronę.
 start-again-text = Wróć do aplikacji lub witryny, z której pochodzi link, aby zacząć od nowa.

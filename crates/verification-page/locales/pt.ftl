@@ -1,4 +1,5 @@
 number = O seu número terminado em { $tail }
+not-your-number = Não é o seu número?
 sandbox = Modo de teste: apenas números de telefone simulados
 
 ## Silent check by the mobile operator
@@ -6,12 +7,17 @@ sandbox = Modo de teste: apenas números de telefone simulados
 start-title = Confirme o seu número de telefone
 start-text = { $brand } pede que confirme que este telefone tem o seu número. Ative os dados móveis, desative o Wi-Fi e continue.
 start-button = Confirmar este telefone
+start-scan = Está num computador? Leia este código com o telefone para continuar lá.
+start-scan-label = Código QR desta página
 silent-title = Confirmação do seu número
 silent-text = A sua operadora móvel está a confirmar o seu número. Demora alguns segundos.
 continue = Continuar
 other-way = Tentar de outra forma
+stalled-title = Ainda sem resposta
+stalled-text = O seu operador móvel não respondeu. Tente novamente ou escolha outra forma.
 confirming-title = Quase pronto
 confirming-text = A sua operadora móvel respondeu. { $brand } está a concluir a verificação.
+confirming-own-text = O seu operador móvel respondeu. Só falta um passo.
 
 ## Text message from the user to us
 
@@ -27,8 +33,17 @@ copy-body = Copiar mensagem
 copied = Copiado
 text-waiting = Aguardamos a sua mensagem. Esta página continua sozinha.
 text-cannot = Não consigo enviar um SMS
+other-sender-title = Envie a partir do outro SIM
+other-sender-text = Esse SMS veio de outro número. Envie-o de novo com o SIM cujo número termina em { $tail }.
 received-title = Recebemos uma mensagem
 received-text = Estamos a verificá-la. Se esta página não continuar dentro de alguns segundos, envie novamente a mensagem abaixo, sem a alterar.
+ask-give-up-title = Não consegue enviar um SMS?
+ask-give-up-text = Sem ele não podemos confirmar o seu número.
+ask-give-up-yes = Terminar sem confirmar
+ask-wrong-number-title = Não é o seu número?
+ask-wrong-number-text = { $brand } pede para confirmar o número terminado em { $tail }. Se não é o seu, termine aqui.
+ask-wrong-number-yes = Não é o meu número
+ask-no = Voltar
 
 ## SIM Swap check
 
@@ -40,9 +55,16 @@ sim-text = Estamos a perguntar à sua operadora móvel se o seu cartão SIM foi 
 done-title = Número confirmado
 done-text = Obrigado. O seu número de telefone está confirmado.
 mismatch-title = Número não confirmado
-mismatch-text = Este telefone não tem o número que indicou a { $brand }. Verifique o número e tente novamente.
+mismatch-phone-text = Esse não é o número deste telefone. Verifique o número que deu a { $brand } e tente novamente.
+mismatch-text = O número que respondeu não é o que deu a { $brand }. Verifique o número e tente novamente.
 failed-title = Não conseguimos confirmar o seu número
 failed-text = Nenhuma das formas disponíveis funcionou. Volte a { $brand } para tentar novamente.
+given-up-title = Número não confirmado
+given-up-text = Terminou antes de o número ser confirmado. Volte a { $brand } para tentar novamente.
+wrong-number-title = Obrigado por nos avisar
+wrong-number-text = Nada foi confirmado. Volte a { $brand } para indicar o seu número.
+cancelled-title = Já não é necessário
+cancelled-text = { $brand } cancelou esta confirmação.
 expired-title = Este link expirou
 expired-text = O número não foi confirmado a tempo. Volte a { $brand } para recomeçar.
 return-link = Voltar a { $brand }
@@ -67,4 +89,6 @@ device-failed-text = A sua operadora móvel não conseguiu confirmar o seu núme
 not-mobile-title = Este telefone não está a usar dados móveis
 not-mobile-text = O seu número só pode ser confirmado através de dados móveis. Desative o Wi-Fi, volte à aplicação ou ao site que o trouxe até aqui e tente novamente.
 used-title = Este link já foi usado
+other-browser-title = Começou noutro navegador
+other-browser-text = Nada foi confirmado. Se foi você que começou, volte ao navegador onde começou. Caso contrário, pode fechar esta página.
 start-again-text = Volte à aplicação ou ao site que o trouxe até aqui para recomeçar.

@@ -28,6 +28,8 @@ pub enum DeviceState<'a> {
     Expired,
     /// The check is concluded, or its code was issued.
     Used,
+    /// The hosted page of another browser began the redirects.
+    OtherBrowser,
     /// No check has this link.
     Unknown,
     /// Too many requests.
@@ -43,6 +45,7 @@ impl DeviceState<'_> {
             DeviceState::Failed => (Message::FailedTitle, Message::DeviceFailedText),
             DeviceState::Expired => (Message::ExpiredTitle, Message::StartAgainText),
             DeviceState::Used => (Message::UsedTitle, Message::StartAgainText),
+            DeviceState::OtherBrowser => (Message::OtherBrowserTitle, Message::OtherBrowserText),
             DeviceState::Unknown => (Message::UnknownTitle, Message::UnknownText),
             DeviceState::Busy => (Message::BusyTitle, Message::BusyText),
             DeviceState::Unavailable => (Message::UnavailableTitle, Message::UnavailableText),

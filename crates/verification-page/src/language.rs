@@ -46,20 +46,37 @@ impl Language {
         if self.is_right_to_left() { "rtl" } else { "ltr" }
     }
 
-    /// Selects the explicitly requested language if there is one, otherwise the first known of `Accept-Language`,
+    /// Selects the first known of the requested tags, otherwise the known language that `Accept-Language` prefers,
     /// otherwise English.
-    pub fn negotiate(requested_tag: Option<&str>, accept_language: Option<&str>) -> Self {
-        if requested_tag.is_some_and(|tag| tag.eq_ignore_ascii_case(Language::PseudoRightToLeft.tag())) {
-            return Language::PseudoRightToLeft;
-        }
-        // Clients list languages in the order of their weights, which the parser ignores.
-        let languages = [requested_tag, accept_language].into_iter().flatten().flat_map(parse_accepted_languages);
-        let requested: Vec<_> = languages.collect();
-        let available: Vec<LanguageIdentifier> =
-            Language::translations().filter_map(|language| language.tag().parse().ok()).collect();
+    pub fn negotiate<'a>(requested_tags: impl IntoIterator<Item = &'a str>, accept_language: Option<&'a str>) -> Self {
+        let pseudo = Language::PseudoRightToLeft;
+        let requested = requested_tags.into_iter().find_map(|tag| {
+            if tag.eq_ignore_ascii_case(pseudo.tag()) { Some(pseudo) } else { Self::best_of(tag, &[]) }
+        });
+        requested.unwrap_or_else(|| Self::accepted(accept_language.unwrap_or_default()).unwrap_or(Language::English))
+    }
+
+    /// The best language by the weights of `Accept-Language` (RFC 9110, section 12.5.4).
+    fn accepted(accept_language: &str) -> Option<Self> {
+        let mut ranges: Vec<_> = accept_language.split(',').filter_map(LanguageRange::parse).collect();
+        let refused = ranges.iter().filter(|range| range.weight == 0.0 && range.tag != "*");
+        let refused: Vec<_> = refused.filter_map(|range| Self::best_of(range.tag, &[])).collect();
+        ranges.retain(|range| range.weight > 0.0);
+        ranges.sort_by(|one, other| other.weight.total_cmp(&one.weight));
+        ranges.iter().find_map(|range| match range.tag {
+            "*" => Self::translations().find(|language| !refused.contains(language)),
+            tag => Self::best_of(tag, &refused),
+        })
+    }
+
+    /// The language of a tag, such as Portuguese for `pt-BR`, unless it is refused.
+    fn best_of(tag: &str, refused: &[Language]) -> Option<Self> {
+        let available = Language::translations().filter(|language| !refused.contains(language));
+        let available: Vec<LanguageIdentifier> = available.filter_map(|language| language.tag().parse().ok()).collect();
+        let requested = parse_accepted_languages(tag);
         let known = negotiate_languages(&requested, &available, None, NegotiationStrategy::Filtering);
         let tag = known.first().map(ToString::to_string);
-        Language::translations().find(|language| Some(language.tag()) == tag.as_deref()).unwrap_or(Language::English)
+        Language::translations().find(|language| Some(language.tag()) == tag.as_deref())
     }
 
     pub(crate) fn translations() -> impl Iterator<Item = Language> {
@@ -111,6 +128,29 @@ impl Language {
     }
 }
 
+/// A range of `Accept-Language`.
+struct LanguageRange<'a> {
+    tag: &'a str,
+    weight: f32,
+}
+
+impl<'a> LanguageRange<'a> {
+    /// `None`: the range is malformed.
+    fn parse(range: &'a str) -> Option<Self> {
+        let mut parts = range.split(';').map(str::trim);
+        let tag = parts.next().filter(|tag| !tag.is_empty())?;
+        let weight = match parts.next() {
+            Some(parameter) => {
+                let (name, value) = parameter.split_once('=')?;
+                let weight: f32 = value.trim().parse().ok()?;
+                name.trim().eq_ignore_ascii_case("q").then_some(weight)?
+            }
+            None => 1.0,
+        };
+        (0.0..=1.0).contains(&weight).then_some(LanguageRange { tag, weight })
+    }
+}
+
 type Bundle = FluentBundle<FluentResource>;
 
 fn format(bundle: &Bundle, id: &str, arguments: &FluentArgs<'_>) -> Option<String> {
@@ -134,16 +174,22 @@ fn display_right_to_left(text: &str) -> Cow<'_, str> {
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub(crate) enum Message {
     Number,
+    NotYourNumber,
     Sandbox,
     StartTitle,
     StartText,
     StartButton,
+    StartScan,
+    StartScanLabel,
     SilentTitle,
     SilentText,
     Continue,
     OtherWay,
+    StalledTitle,
+    StalledText,
     ConfirmingTitle,
     ConfirmingText,
+    ConfirmingOwnText,
     TextTitle,
     TextText,
     TextButton,
@@ -156,16 +202,32 @@ pub(crate) enum Message {
     Copied,
     TextWaiting,
     TextCannot,
+    OtherSenderTitle,
+    OtherSenderText,
     ReceivedTitle,
     ReceivedText,
+    AskGiveUpTitle,
+    AskGiveUpText,
+    AskGiveUpYes,
+    AskWrongNumberTitle,
+    AskWrongNumberText,
+    AskWrongNumberYes,
+    AskNo,
     SimTitle,
     SimText,
     DoneTitle,
     DoneText,
     MismatchTitle,
+    MismatchPhoneText,
     MismatchText,
     FailedTitle,
     FailedText,
+    GivenUpTitle,
+    GivenUpText,
+    WrongNumberTitle,
+    WrongNumberText,
+    CancelledTitle,
+    CancelledText,
     ExpiredTitle,
     ExpiredText,
     ReturnLink,
@@ -184,6 +246,8 @@ pub(crate) enum Message {
     NotMobileTitle,
     NotMobileText,
     UsedTitle,
+    OtherBrowserTitle,
+    OtherBrowserText,
     StartAgainText,
 }
 
@@ -267,24 +331,41 @@ mod tests {
     #[test]
     fn language_is_negotiated() {
         for (requested, accepted, language) in [
-            (None, None, Language::English),
-            (None, Some(""), Language::English),
-            (None, Some("*"), Language::English),
-            (None, Some("de"), Language::German),
-            (None, Some("de-AT,de;q=0.9,en;q=0.8"), Language::German),
-            (None, Some("pt-BR"), Language::Portuguese),
-            (None, Some("ja,zh-Hant-TW;q=0.9,fr-CA;q=0.8,en;q=0.7"), Language::French),
-            (None, Some("ja"), Language::English),
-            (None, Some("EN-gb,de"), Language::English),
-            (None, Some("ar-XB,de"), Language::German),
-            (None, Some("ar"), Language::English),
-            (None, Some(";;,,q=,\u{e9}, nl-BE;q=1"), Language::Dutch),
-            (Some("pl"), Some("de"), Language::Polish),
-            (Some("it-CH"), Some("de"), Language::Italian),
-            (Some("xx"), Some("es-419"), Language::Spanish),
-            (Some("ar-xb"), Some("de"), Language::PseudoRightToLeft),
+            (&[][..], None, Language::English),
+            (&[], Some(""), Language::English),
+            (&[], Some("*"), Language::English),
+            (&[], Some("de"), Language::German),
+            (&[], Some("de-AT,de;q=0.9,en;q=0.8"), Language::German),
+            (&[], Some("pt-BR"), Language::Portuguese),
+            (&[], Some("ja,zh-Hant-TW;q=0.9,fr-CA;q=0.8,en;q=0.7"), Language::French),
+            (&[], Some("ja"), Language::English),
+            (&[], Some("EN-gb,de"), Language::English),
+            (&[], Some("ar-XB,de"), Language::German),
+            (&[], Some("ar"), Language::English),
+            (&[], Some(";;,,q=,\u{e9}, nl-BE;q=1"), Language::Dutch),
+            // Weights decide, not the order.
+            (&[], Some("en;q=0.2,de;q=0.8"), Language::German),
+            (&[], Some("fr;q=0.5, de;q=0.5"), Language::French),
+            (&[], Some("en; q = 0.1 , it"), Language::Italian),
+            (&[], Some("de;q=0,en"), Language::English),
+            (&[], Some("de;q=0"), Language::English),
+            (&[], Some("de;q=0,de-AT"), Language::English),
+            (&[], Some("en;q=0,*"), Language::German),
+            (&[], Some("*;q=0.1,pl;q=0.5"), Language::Polish),
+            (&[], Some("pl;q=0.5,*;q=0"), Language::Polish),
+            (&[], Some("de;q=2,fr"), Language::French),
+            (&[], Some("de;q=x,fr;q=0.1"), Language::French),
+            (&[], Some("de;level=1,fr;q=0.1"), Language::French),
+            (&["pl"], Some("de"), Language::Polish),
+            (&["it-CH"], Some("de"), Language::Italian),
+            (&["xx"], Some("es-419"), Language::Spanish),
+            (&["ar-xb"], Some("de"), Language::PseudoRightToLeft),
+            (&["pl", "fr"], Some("de"), Language::Polish),
+            (&["xx", "fr"], Some("de"), Language::French),
+            (&["xx", "yy"], Some("de"), Language::German),
         ] {
-            assert_eq!(Language::negotiate(requested, accepted), language, "{requested:?} {accepted:?}");
+            let negotiated = Language::negotiate(requested.iter().copied(), accepted);
+            assert_eq!(negotiated, language, "{requested:?} {accepted:?}");
         }
     }
 

@@ -13,10 +13,11 @@ mod qr;
 use askama::Template;
 use fluent_bundle::FluentArgs;
 use ringtrue_domain::{
-    phone::{Msisdn, NumberTail},
+    phone::Msisdn,
     reverse_sms::{Platform, sms_link},
     verification::Method,
 };
+use strum::{Display, EnumString, IntoStaticStr};
 
 pub use colour::Colour;
 pub use device::{DevicePage, DeviceState};
@@ -30,7 +31,7 @@ const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// Refresh interval of open verifications in browsers without JavaScript.
 const REFRESH_SECONDS: u8 = 5;
-/// Time to read the result before the browser returns to the company. The script uses a similar time.
+/// Time to read that the number is confirmed before the browser returns to the company. The script uses a similar time.
 const RETURN_SECONDS: u8 = 2;
 
 /// View model of the page.
@@ -39,7 +40,8 @@ pub struct Page<'a> {
     pub language: Language,
     /// `None` if the link is unknown.
     pub brand: Option<Brand<'a>>,
-    pub number_tail: Option<NumberTail>,
+    /// The last digits of the user's number.
+    pub number_ending: Option<&'a str>,
     pub is_sandbox: bool,
     /// Path of the page, with its token.
     pub path: &'a str,
@@ -62,29 +64,36 @@ pub struct Brand<'a> {
 #[derive(Clone, Debug)]
 pub enum State<'a> {
     /// The silent check starts when the user presses a button.
-    Start,
+    Start {
+        /// URL of this page, for the phone of a user who opened it on a computer.
+        own_url: Option<&'a str>,
+    },
     /// The silent check starts by itself.
     Silent,
     /// The silent check has started, and the browser goes on to the operator.
     ///
-    /// A page and not a redirect, because browsers apply `form-action` to redirects after a form, too.
+    /// A page and not a redirect, so that the user has a way out if the operator does not answer.
     Leaving {
         location: &'a str,
     },
-    /// The operator has answered; the company's server has to redeem the code.
-    Confirming {
-        /// Only if the browser is not redirected there.
-        return_to: Option<&'a str>,
-    },
+    /// The browser went to the operator, and has not come back.
+    Stalled,
+    /// The operator has answered; the code is not redeemed yet.
+    Confirming(Confirming<'a>),
     SendSms(SmsToSend<'a>),
+    /// Asks whether the user really wants to end the verification.
+    Ask(Question),
     SimSwap,
     Done {
         return_to: Option<&'a str>,
     },
     NotMatched {
+        /// A phone shows the page.
+        is_phone: bool,
         return_to: Option<&'a str>,
     },
     Failed {
+        reason: Failure,
         return_to: Option<&'a str>,
     },
     Expired {
@@ -99,6 +108,45 @@ pub enum State<'a> {
     Refused,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub enum Confirming<'a> {
+    /// Another browser began the silent check.
+    Elsewhere,
+    /// This browser began it, and takes the code to the company.
+    Return(&'a str),
+    /// This browser began it, and there is no company to return to.
+    Finish,
+}
+
+/// What the user may be asked before the verification ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    pub subject: QuestionSubject,
+    /// Another method is left.
+    pub has_other_way: bool,
+    /// Name of the state that the page asks about.
+    pub asked_in: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum QuestionSubject {
+    /// The user cannot send a text message.
+    GiveUp,
+    /// The number is not the user's.
+    WrongNumber,
+}
+
+/// Why a verification ended without a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No method led to a result.
+    Exhausted,
+    GivenUp,
+    WrongNumber,
+    Cancelled,
+}
+
 /// The SMS that the user must send.
 #[derive(Clone, Debug)]
 pub struct SmsToSend<'a> {
@@ -108,6 +156,8 @@ pub struct SmsToSend<'a> {
     pub platform: Platform,
     /// A part of the SMS has arrived, or an SMS from the right number with another text.
     pub has_arrived: bool,
+    /// An earlier SMS came from another number.
+    pub came_from_other_number: bool,
 }
 
 /// The page and its policy.
@@ -122,10 +172,13 @@ impl State<'_> {
     /// Name for server-sent events: the page reloads when it changes.
     pub fn name(&self) -> &'static str {
         match self {
-            State::Start | State::Silent | State::Leaving { .. } => "silent",
-            State::Confirming { .. } => "confirming",
-            State::SendSms(SmsToSend { has_arrived: false, .. }) => "send_sms",
+            State::Start { .. } | State::Silent => "silent",
+            State::Leaving { .. } | State::Stalled => "stalled",
+            State::Confirming(_) => "confirming",
             State::SendSms(SmsToSend { has_arrived: true, .. }) => "sms_received",
+            State::SendSms(SmsToSend { came_from_other_number: true, .. }) => "send_sms_again",
+            State::SendSms(_) => "send_sms",
+            State::Ask(question) => question.asked_in,
             State::SimSwap => "sim_swap",
             State::Done { .. } => "done",
             State::NotMatched { .. } => "not_matched",
@@ -145,10 +198,10 @@ impl State<'_> {
 
     fn return_to(&self) -> Option<&str> {
         match self {
-            State::Confirming { return_to }
-            | State::Done { return_to }
-            | State::NotMatched { return_to }
-            | State::Failed { return_to }
+            State::Confirming(Confirming::Return(url)) => Some(url),
+            State::Done { return_to }
+            | State::NotMatched { return_to, .. }
+            | State::Failed { return_to, .. }
             | State::Expired { return_to } => *return_to,
             _ => None,
         }
@@ -164,20 +217,35 @@ impl State<'_> {
 
     /// Whether the state changes without the user's device.
     fn is_waiting(&self) -> bool {
-        matches!(self, State::Confirming { .. } | State::SendSms(_) | State::SimSwap)
+        matches!(self, State::Confirming(_) | State::SendSms(_) | State::SimSwap)
+    }
+
+    /// Whether the page follows the state as soon as it is shown. A page that leaves follows it only if the operator does
+    /// not answer: it must not disturb the return.
+    fn follows(&self) -> bool {
+        !self.is_final() && !self.is_error()
     }
 
     fn title(&self) -> Message {
         match self {
-            State::Start => Message::StartTitle,
+            State::Start { .. } => Message::StartTitle,
             State::Silent | State::Leaving { .. } => Message::SilentTitle,
-            State::Confirming { .. } => Message::ConfirmingTitle,
-            State::SendSms(SmsToSend { has_arrived: false, .. }) => Message::TextTitle,
+            State::Stalled => Message::StalledTitle,
+            State::Confirming(_) => Message::ConfirmingTitle,
             State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
+            State::SendSms(SmsToSend { came_from_other_number: true, .. }) => Message::OtherSenderTitle,
+            State::SendSms(_) => Message::TextTitle,
+            State::Ask(Question { subject: QuestionSubject::GiveUp, .. }) => Message::AskGiveUpTitle,
+            State::Ask(Question { subject: QuestionSubject::WrongNumber, .. }) => Message::AskWrongNumberTitle,
             State::SimSwap => Message::SimTitle,
             State::Done { .. } => Message::DoneTitle,
             State::NotMatched { .. } => Message::MismatchTitle,
-            State::Failed { .. } => Message::FailedTitle,
+            State::Failed { reason, .. } => match reason {
+                Failure::Exhausted => Message::FailedTitle,
+                Failure::GivenUp => Message::GivenUpTitle,
+                Failure::WrongNumber => Message::WrongNumberTitle,
+                Failure::Cancelled => Message::CancelledTitle,
+            },
             State::Expired { .. } => Message::ExpiredTitle,
             State::Unknown => Message::UnknownTitle,
             State::Busy => Message::BusyTitle,
@@ -186,13 +254,41 @@ impl State<'_> {
         }
     }
 
-    /// The method that the user can give up, and the label of its button.
-    fn give_up(&self) -> Option<(Method, Message)> {
+    /// What the page says at its end. `None`: it has not ended.
+    fn end_text(&self) -> Option<Message> {
+        Some(match self {
+            State::Done { .. } => Message::DoneText,
+            State::NotMatched { is_phone: true, .. } => Message::MismatchPhoneText,
+            State::NotMatched { is_phone: false, .. } => Message::MismatchText,
+            State::Failed { reason, .. } => match reason {
+                Failure::Exhausted => Message::FailedText,
+                Failure::GivenUp => Message::GivenUpText,
+                Failure::WrongNumber => Message::WrongNumberText,
+                Failure::Cancelled => Message::CancelledText,
+            },
+            State::Expired { .. } => Message::ExpiredText,
+            _ => return None,
+        })
+    }
+
+    /// The method that the user can give up for the next one.
+    fn given_up_method(&self) -> Option<Method> {
         match self {
-            State::Start | State::Silent | State::Confirming { .. } => Some((Method::SecureSna, Message::OtherWay)),
-            State::SendSms(_) => Some((Method::ReverseSms, Message::TextCannot)),
+            State::Start { .. }
+            | State::Silent
+            | State::Leaving { .. }
+            | State::Stalled
+            | State::Confirming(Confirming::Elsewhere) => Some(Method::SecureSna),
+            State::Ask(Question { subject: QuestionSubject::GiveUp, has_other_way: true, .. }) => {
+                Some(Method::ReverseSms)
+            }
             _ => None,
         }
+    }
+
+    /// Whether the page offers to say that the number is another's.
+    fn may_reject_number(&self) -> bool {
+        matches!(self, State::Start { .. } | State::Stalled | State::SendSms(_))
     }
 }
 
@@ -222,7 +318,7 @@ impl Page<'_> {
     pub fn render(&self) -> RenderedPage {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", self.brand.map_or("", |brand| brand.name));
-        arguments.set("tail", self.number_tail.map(|tail| tail.to_string()).unwrap_or_default());
+        arguments.set("tail", self.number_ending.unwrap_or_default());
         let text = |message| self.language.format(message, &arguments);
 
         let logo = self.brand.and_then(|brand| brand.logo_url);
@@ -230,6 +326,7 @@ impl Page<'_> {
         let brand_style = brand_style(self.brand.and_then(|brand| brand.colour).unwrap_or(Colour::DEFAULT_ACCENT));
         let qr = match &self.state {
             State::SendSms(sms) => QrSvg::encode(&sms.qr_text(), &text(Message::TextScanLabel)),
+            State::Start { own_url: Some(url) } => QrSvg::encode(url, &text(Message::StartScanLabel)),
             _ => None,
         };
         let template = PageTemplate {
@@ -237,18 +334,18 @@ impl Page<'_> {
             title: text(self.state.title()),
             brand_style: &brand_style,
             logo_url: logo.as_ref().map(|(url, _)| *url),
-            forward_url: match self.state {
-                State::Silent => Some(self.url("/silent")),
-                State::Leaving { location } => Some(location.to_owned()),
+            forward_url: matches!(self.state, State::Silent).then(|| self.url("/silent")),
+            operator_url: match self.state {
+                State::Leaving { location } => Some(location),
                 _ => None,
             },
-            refresh_without_script: if self.state.is_waiting() {
-                Some((REFRESH_SECONDS, self.url("")))
-            } else {
-                self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned()))
+            refresh_without_script: match self.state {
+                State::Leaving { location } => Some((0, location.to_owned())),
+                _ if self.state.is_waiting() => Some((REFRESH_SECONDS, self.url(""))),
+                _ => self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned())),
             },
-            events_url: (!self.state.is_final() && !self.state.is_error()).then(|| self.url("/events")),
-            give_up: self.state.give_up().map(|(method, label)| (method, text(label))),
+            events_url: self.state.follows().then(|| self.url("/events")),
+            end_text: self.state.end_text().map(text),
             qr,
             arguments: &arguments,
         };
@@ -266,9 +363,15 @@ impl Page<'_> {
         format!("{}{action}{}", self.path, self.query)
     }
 
-    /// Where the browser goes by itself at the end.
+    /// URL of the page with a question.
+    fn question_url(&self, subject: QuestionSubject) -> String {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        format!("{}{separator}ask={}", self.url(""), subject.into_str())
+    }
+
+    /// Where the browser goes by itself at the end. Users have to read what went wrong, so only success leads on.
     fn forward_to(&self) -> Option<&str> {
-        self.state.return_to().filter(|_| self.state.is_final() && !self.is_framed)
+        self.state.return_to().filter(|_| matches!(self.state, State::Done { .. }) && !self.is_framed)
     }
 }
 
@@ -288,13 +391,15 @@ struct PageTemplate<'a> {
     title: String,
     brand_style: &'a str,
     logo_url: Option<&'a str>,
-    /// URL to which the browser is forwarded immediately.
+    /// URL of ours to which the browser is forwarded immediately.
     forward_url: Option<String>,
+    /// URL at the operator to which the browser goes.
+    operator_url: Option<&'a str>,
     /// Seconds and URL.
     refresh_without_script: Option<(u8, String)>,
     events_url: Option<String>,
-    /// Method and label of the button.
-    give_up: Option<(Method, String)>,
+    /// What the page says at its end.
+    end_text: Option<String>,
     qr: Option<QrSvg>,
     arguments: &'a FluentArgs<'a>,
 }

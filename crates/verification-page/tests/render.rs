@@ -6,7 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
 use ringtrue_verification_page::{
-    Brand, Colour, DevicePage, DeviceState, Language, Page, QrSvg, RenderedPage, SmsToSend, State, detect_platform,
+    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Page, QrSvg, Question, QuestionSubject,
+    RenderedPage, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
@@ -24,31 +25,48 @@ fn brand(name: &str) -> Brand<'_> {
 }
 
 fn sms(receiver: &Msisdn, platform: Platform) -> State<'_> {
-    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: false })
+    let (body, has_arrived, came_from_other_number) = ("VERIFY 7K3QX9M20D", false, false);
+    State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number })
 }
 
 fn received(receiver: &Msisdn) -> State<'_> {
-    let platform = Platform::Unknown;
-    State::SendSms(SmsToSend { receiver, body: "VERIFY 7K3QX9M20D", platform, has_arrived: true })
+    let (body, platform, came_from_other_number) = ("VERIFY 7K3QX9M20D", Platform::Unknown, true);
+    State::SendSms(SmsToSend { receiver, body, platform, has_arrived: true, came_from_other_number })
+}
+
+fn from_other_number(receiver: &Msisdn) -> State<'_> {
+    let (body, platform, has_arrived) = ("VERIFY 7K3QX9M20D", Platform::Unknown, false);
+    State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number: true })
 }
 
 fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
     let return_to = Some("https://shop.example/back?verification_id=1&code=\"2\"");
-    let ends = [return_to, None].into_iter().flat_map(|return_to| {
-        [
+    let failures = [Failure::Exhausted, Failure::GivenUp, Failure::WrongNumber, Failure::Cancelled];
+    let ends = [return_to, None].into_iter().flat_map(move |return_to| {
+        let failed = failures.map(|reason| State::Failed { reason, return_to });
+        failed.into_iter().chain([
             State::Done { return_to },
-            State::NotMatched { return_to },
-            State::Failed { return_to },
+            State::NotMatched { is_phone: true, return_to },
+            State::NotMatched { is_phone: false, return_to },
             State::Expired { return_to },
-        ]
+        ])
     });
+    let ask = |subject, has_other_way| State::Ask(Question { subject, has_other_way, asked_in: "send_sms" });
     let others = [
-        State::Start,
+        State::Start { own_url: None },
+        State::Start { own_url: Some("https://verify.example/v/dG9rZW4") },
         State::Silent,
         State::Leaving { location: "https://operator.example/authorize?a=b&c=d" },
-        State::Confirming { return_to: None },
+        State::Stalled,
+        State::Confirming(Confirming::Elsewhere),
+        State::Confirming(Confirming::Return("https://shop.example/back?code=\"2\"")),
+        State::Confirming(Confirming::Finish),
         sms(receiver, Platform::Unknown),
         received(receiver),
+        from_other_number(receiver),
+        ask(QuestionSubject::GiveUp, true),
+        ask(QuestionSubject::GiveUp, false),
+        ask(QuestionSubject::WrongNumber, true),
         State::SimSwap,
         State::Unknown,
         State::Busy,
@@ -62,7 +80,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
     Page {
         language,
         brand: Some(brand(name)),
-        number_tail: Some("42".parse().unwrap()),
+        number_ending: Some("6742"),
         is_sandbox: true,
         path: PATH,
         query: "?lang=de&sim=%2B990123",
@@ -154,7 +172,7 @@ fn only_an_https_logo_is_requested() {
 #[test]
 fn unknown_link_names_no_brand() {
     let unknown =
-        Page { brand: None, number_tail: None, is_sandbox: false, ..page(State::Unknown, "Acme", Language::English) };
+        Page { brand: None, number_ending: None, is_sandbox: false, ..page(State::Unknown, "Acme", Language::English) };
     let RenderedPage { html, .. } = unknown.render();
     assert!(!html.contains("<header>") && !html.contains("Acme") && !html.contains("data-events"), "{html}");
     assert_eq!(contents(&html, "title"), ["This link is not valid"]);
@@ -163,24 +181,55 @@ fn unknown_link_names_no_brand() {
 #[test]
 fn silent_check_starts_by_itself_or_by_a_form() {
     let refresh = "<meta http-equiv=\"refresh\" content=\"0;url=";
+    let form = format!("<form method=\"post\" action=\"{PATH}/silent?lang=de&#38;sim=%2B990123\">");
     let silent = english(State::Silent).html;
     assert!(silent.contains(&format!("{refresh}{PATH}/silent?lang=de&#38;sim=%2B990123\">")), "{silent}");
-    let start = english(State::Start).html;
-    assert!(!start.contains("http-equiv"), "{start}");
-    let form = format!("<form method=\"post\" action=\"{PATH}/silent?lang=de&#38;sim=%2B990123\">");
-    assert!(start.contains(&form), "{start}");
+    for state in [State::Start { own_url: None }, State::Stalled, State::Confirming(Confirming::Finish)] {
+        let html = english(state).html;
+        assert!(!html.contains("content=\"0;") && html.contains(&form), "{html}");
+    }
+}
+
+/// With JavaScript the script goes to the operator, and shows the way out after a time. Without, it is there at once.
+#[test]
+fn page_that_leaves_has_a_way_out() {
     let leaving = english(State::Leaving { location: "https://operator.example/?a=b&c=d" }).html;
-    assert!(leaving.contains(&format!("{refresh}https://operator.example/?a=b&#38;c=d\">")), "{leaving}");
+    assert!(leaving.contains("data-operator=\"https://operator.example/?a=b&#38;c=d\""), "{leaving}");
+    let refresh = "<noscript><meta http-equiv=\"refresh\" content=\"0;url=https://operator.example/?a=b&#38;c=d\">";
+    assert!(leaving.contains(refresh), "{leaving}");
+    let way_out = leaving.split("<div id=\"stalled\">").nth(1).unwrap().split("</div>").next().unwrap();
+    let next = format!(
+        "action=\"{PATH}/next?lang=de&#38;sim=%2B990123\"><input type=\"hidden\" name=\"method\" value=\"secure_sna\">"
+    );
+    assert!(way_out.contains(&format!("action=\"{PATH}/silent?")) && way_out.contains(&next), "{way_out}");
+}
+
+#[test]
+fn questions_carry_on_the_query() {
+    let receiver = receiver();
+    let html = english(sms(&receiver, Platform::Unknown)).html;
+    for subject in ["give_up", "wrong_number"] {
+        assert!(html.contains(&format!("href=\"{PATH}?lang=de&#38;sim=%2B990123&#38;ask={subject}\"")), "{html}");
+    }
+    let plain = Page { query: "", ..page(State::Stalled, "Acme", Language::English) }.render().html;
+    assert!(plain.contains(&format!("href=\"{PATH}?ask=wrong_number\"")), "{plain}");
+    for (has_other_way, count) in [(true, 2), (false, 1)] {
+        let question = Question { subject: QuestionSubject::GiveUp, has_other_way, asked_in: "send_sms" };
+        let html = english(State::Ask(question)).html;
+        assert_eq!(html.matches("<form").count(), count, "{html}");
+        assert!(html.contains("name=\"reason\" value=\"give_up\"") && !html.contains("http-equiv"), "{html}");
+    }
 }
 
 #[test]
 fn page_follows_the_state_with_and_without_script() {
     let receiver = receiver();
     for (state, refreshes) in [
-        (State::Start, false),
+        (State::Start { own_url: None }, false),
+        (State::Stalled, false),
         (sms(&receiver, Platform::Unknown), true),
         (received(&receiver), true),
-        (State::Confirming { return_to: None }, true),
+        (State::Confirming(Confirming::Elsewhere), true),
         (State::SimSwap, true),
     ] {
         let html = english(state).html;
@@ -195,12 +244,22 @@ fn page_follows_the_state_with_and_without_script() {
     assert!(done.contains("<a class=\"button\" href=\"https://shop.example/?code=1\">Back to Acme</a>"), "{done}");
     let closed = english(State::Done { return_to: None }).html;
     assert!(closed.contains("You can close this page now.") && !closed.contains("http-equiv"), "{closed}");
+    // Anything but success waits for a tap.
+    let return_to = Some("https://shop.example/?error=1");
+    let reason = Failure::Exhausted;
+    let not_matched = State::NotMatched { is_phone: true, return_to };
+    for state in [not_matched, State::Failed { reason, return_to }, State::Expired { return_to }] {
+        let html = english(state).html;
+        assert!(!html.contains("http-equiv") && !html.contains("data-return-to"), "{html}");
+        assert!(html.contains("href=\"https://shop.example/?error=1\">Back to Acme</a>"), "{html}");
+    }
 }
 
 #[test]
 fn framed_page_opens_the_company_in_another_tab() {
     let return_to = Some("https://shop.example/?code=1");
-    for state in [State::Done { return_to }, State::Failed { return_to }, State::Confirming { return_to }] {
+    let confirming = State::Confirming(Confirming::Return("https://shop.example/?code=1"));
+    for state in [State::Done { return_to }, State::Expired { return_to }, confirming] {
         let html = Page { is_framed: true, ..page(state, "Acme", Language::English) }.render().html;
         let link = "<a class=\"button\" href=\"https://shop.example/?code=1\" target=\"_blank\" rel=\"noopener\">";
         assert!(html.contains(link) && !html.contains("data-return-to"), "{html}");
@@ -216,6 +275,7 @@ fn device_page_is_small_and_in_every_language() {
         DeviceState::Failed,
         DeviceState::Expired,
         DeviceState::Used,
+        DeviceState::OtherBrowser,
         DeviceState::Unknown,
         DeviceState::Busy,
         DeviceState::Unavailable,
@@ -258,10 +318,16 @@ fn sms_link_has_the_form_of_the_platform() {
 }
 
 #[test]
-fn qr_code_contains_the_sms() {
-    const SCALE: usize = 4;
+fn qr_code_contains_the_sms_or_the_page() {
     let receiver = receiver();
     let html = english(sms(&receiver, Platform::Unknown)).html;
+    assert_eq!(decode_qr_code(&html), "SMSTO:+99000000001:VERIFY 7K3QX9M20D");
+    let url = "https://eu.verify.example/v/dG9rZW4?sim=%2B990123";
+    assert_eq!(decode_qr_code(&english(State::Start { own_url: Some(url) }).html), url);
+}
+
+fn decode_qr_code(html: &str) -> String {
+    const SCALE: usize = 4;
     let side: usize = html.split("viewBox=\"0 0 ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     let path = html.split("class=\"dark\" d=\"").nth(1).unwrap().split('"').next().unwrap();
     let mut dark = vec![vec![false; side]; side];
@@ -281,13 +347,12 @@ fn qr_code_contains_the_sms() {
                 if dark[y / SCALE][x / SCALE] { 0 } else { 255 }
             },
         );
-    let (_, text) = image.detect_grids()[0].decode().unwrap();
-    assert_eq!(text, "SMSTO:+99000000001:VERIFY 7K3QX9M20D");
+    image.detect_grids()[0].decode().unwrap().1
 }
 
 #[test]
 fn accent_colour_is_readable_in_both_schemes() {
-    let html = english(State::Start).html;
+    let html = english(State::Stalled).html;
     let style = contents(&html, "style")[1];
     assert!(style.starts_with(":root{--accent:#ffd500;--on-accent:#000000;--link:#"), "{style}");
     assert!(!style.contains("--link:#ffd500}}@media") && style.ends_with("{:root{--link:#ffd500}}"), "{style}");

@@ -20,8 +20,11 @@ use ringtrue_domain::{
 };
 
 pub use redirect_session::{
-    DeviceRequest, DeviceReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome, VerificationReturn,
+    DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome,
+    VerificationReturn,
 };
+
+pub use secrets::BrowserKey;
 
 use crate::{
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},

@@ -2,6 +2,10 @@
 //! `state`, and gets a redirect code.
 //!
 //! Any failure concludes the check immediately. The operator's verdict stays sealed until the code is redeemed.
+//!
+//! A redirect that began at the hosted page of a verification belongs to the browser that began it: its `state` contains
+//! the hash of that browser's key, and a return without the key changes nothing. A device that returns over plain HTTP
+//! gets no result there, but a handle with which it comes over TLS.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,7 +25,10 @@ use tokio::time::timeout;
 
 use super::{
     SilentFlow,
-    secrets::{PendingRedirect, SilentCheckInput, seal_input, unseal_redirect_url},
+    secrets::{
+        BrowserKey, OperatorAnswer, PendingRedirect, RedirectState, SilentCheckInput, corrupt_session_error,
+        seal_input, unseal_redirect_url,
+    },
 };
 use crate::{
     activity::ActivityRecorder,
@@ -61,6 +68,15 @@ pub struct DeviceReturn<'a> {
     pub address: IpAddr,
     pub query: &'a [(String, String)],
     pub headers: &'a [(String, Vec<u8>)],
+}
+
+/// A device that came over plain HTTP, and now comes over TLS.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("HandleReturn")]
+pub struct HandleReturn<'a> {
+    pub handle: &'a str,
+    pub address: IpAddr,
+    pub browser_keys: &'a [BrowserKey],
 }
 
 /// Next step of the device.
@@ -121,6 +137,9 @@ pub enum RedirectError {
     Sim(#[from] InvalidPhoneNumber),
     #[error("invalid `state`: unknown, already used, or replaced by a newer one")]
     InvalidState,
+    /// The redirect began at the hosted page, in a browser that has another key.
+    #[error("this was started in another browser, and nothing was confirmed")]
+    OtherBrowser,
     #[error("too many requests with an already used `state` from this address")]
     TooManyReplays { retry_after: u32 },
     #[error(transparent)]
@@ -132,6 +151,20 @@ enum SessionState {
     /// The verdict is pending.
     Open(SilentCheck, SilentCheckInput),
     Finished(RedirectOutcome),
+}
+
+/// A device that has returned from its operator.
+enum Returned {
+    Answered(Box<AnsweredSession>),
+    Finished(RedirectOutcome),
+}
+
+/// A redirect session whose `state` is consumed.
+struct AnsweredSession {
+    check: SilentCheck,
+    pending: PendingRedirect,
+    /// The verdict of the operator, or why there is none.
+    answer: Result<SilentResult, ErrorCode>,
 }
 
 /// Result of sending a device to its operator.
@@ -149,18 +182,18 @@ impl SilentFlow {
         if !self.is_device_token(request.check, request.token)? {
             return Err(RedirectError::NotFound);
         }
-        self.start_redirect(request, false).await
+        self.start_redirect(request, None).await
     }
 
-    /// Redirects a device to its operator. The request is authenticated.
+    /// Redirects a device to its operator. The request is authenticated. `browser`: it began at the hosted page.
     pub(crate) async fn start_redirect(
         &self,
         request: DeviceRequest<'_>,
-        began_at_page: bool,
+        browser: Option<&BrowserKey>,
     ) -> Result<NextStep, RedirectError> {
-        let next = self.start_redirect_of_check(request, began_at_page).await?;
+        let next = self.start_redirect_of_check(request, browser).await?;
         Ok(match next {
-            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(began_at_page)),
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(browser.is_some())),
             redirect @ NextStep::Redirect(_) => redirect,
         })
     }
@@ -168,7 +201,7 @@ impl SilentFlow {
     async fn start_redirect_of_check(
         &self,
         request: DeviceRequest<'_>,
-        began_at_page: bool,
+        browser: Option<&BrowserKey>,
     ) -> Result<NextStep, RedirectError> {
         let record = self.store.redirect_session(request.check).await?;
         let record = record.filter(|record| record.check.product == request.product).ok_or(RedirectError::NotFound)?;
@@ -180,7 +213,7 @@ impl SilentFlow {
         if self.checks.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
-        match self.begin_redirect(&check, &input, has_session, request, began_at_page).await? {
+        match self.begin_redirect(&check, &input, has_session, request, browser).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
             RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
@@ -233,7 +266,7 @@ impl SilentFlow {
         input: &SilentCheckInput,
         has_session: bool,
         request: DeviceRequest<'_>,
-        began_at_page: bool,
+        browser: Option<&BrowserKey>,
     ) -> Result<RedirectStart, RedirectError> {
         let device_ip = request.address;
         let route = self.operators.for_mode(check.mode).silent_route(DeviceVisit {
@@ -249,7 +282,8 @@ impl SilentFlow {
             Err(SilentRouteError::Failed(code)) => return Ok(RedirectStart::Failed(code)),
         };
         let now = self.context.now();
-        let (state, state_hash) = self.generate_state(check.id)?;
+        let browser = browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
+        let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
         let redirect = connector.begin_authorization(AuthorizationRequest {
             check: check.id,
             operation: operation(input),
@@ -265,8 +299,7 @@ impl SilentFlow {
         if check.is_overdue(self.context.now()) {
             return Ok(RedirectStart::Concluded);
         }
-        let pending_redirect =
-            PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, began_at_page);
+        let pending_redirect = PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
         if let Some(verification) = check.verification.filter(|_| !has_session)
             && !self.open_session_of_step(check.id, verification, input).await?
@@ -281,46 +314,135 @@ impl SilentFlow {
         Ok(RedirectStart::Redirect(redirect.location))
     }
 
-    /// Consumes the `state`, queries the operator and issues the redirect code.
+    /// Consumes the `state`, queries the operator and issues the redirect code. `browser_keys` are those of the device,
+    /// which returned over TLS.
     pub async fn handle_authorization_response(
         &self,
         returned: DeviceReturn<'_>,
+        browser_keys: &[BrowserKey],
     ) -> Result<RedirectOutcome, RedirectError> {
-        let id = self.check_of_state(returned.state)?.ok_or(RedirectError::InvalidState)?;
-        let connector = self.operators.silent_connector(returned.connector).ok_or(RedirectError::InvalidState)?;
-        let rate_limit = self.rate_limiter.limit_device_return(returned.state, returned.address, self.context.now());
-        if let Some(RateLimitState { admitted: false, reset_seconds: reset, .. }) = rate_limit {
-            return Err(RedirectError::TooManyReplays { retry_after: reset });
-        }
-        let Some(consumed) = self.store.consume_state(id, self.state_hash(id, returned.state)?).await? else {
-            return self.handle_invalid_state(id).await;
+        let state = self.parse_state(returned.state)?.ok_or(RedirectError::InvalidState)?;
+        self.require_browser(state, browser_keys)?;
+        let outcome = match self.consume_return(state, returned).await? {
+            Returned::Answered(session) => {
+                let AnsweredSession { check, answer, .. } = *session;
+                self.finish_redirect(check, state, answer).await?
+            }
+            Returned::Finished(outcome) => outcome,
         };
-        let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
-        let outcome = self.complete_redirect(id, connector, consumed.record, &pending, returned).await?;
-        Ok(outcome.began_at_page(pending.began_at_page))
+        Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    async fn complete_redirect(
-        &self,
-        id: CheckId,
-        connector: Arc<dyn SilentConnector>,
-        record: RedirectSessionRecord,
-        pending: &PendingRedirect,
-        returned: DeviceReturn<'_>,
-    ) -> Result<RedirectOutcome, RedirectError> {
-        let (check, input) = match self.load_session(record).await? {
-            SessionState::Open(check, input) => (check, input),
-            SessionState::Finished(outcome) => return Ok(outcome),
+    /// Consumes the `state` of a device that returned over plain HTTP, where nobody may learn a code or the address of
+    /// the hosted page, and queries the operator. Returns a handle for [`finish_with_handle`](Self::finish_with_handle).
+    pub async fn handle_plain_response(&self, returned: DeviceReturn<'_>) -> Result<String, RedirectError> {
+        let state = self.parse_state(returned.state)?.ok_or(RedirectError::InvalidState)?;
+        let (handle, handle_hash) = self.generate_handle(state)?;
+        let session = match self.consume_return(state, returned).await? {
+            Returned::Answered(session) => *session,
+            Returned::Finished(_) => return Ok(handle),
         };
-        if self.checks.has_left_sandbox(check.project, check.mode) {
-            return self.fail_check(check, ErrorCode::InternalError).await;
+        let AnsweredSession { check, mut pending, answer } = session;
+        match (state.browser, &answer) {
+            // Only the browser that began at the hosted page may end the step, and plain HTTP carries no key.
+            (None, Err(code)) => drop(self.fail_check(check, *code).await?),
+            (Some(_), _) | (None, Ok(_)) => {
+                let network = check.network.clone().ok_or_else(|| corrupt_session_error(check.id))?;
+                pending.answer = Some(OperatorAnswer::new(&answer));
+                let begin = BeginRedirect {
+                    check: check.id,
+                    network,
+                    state_hash: handle_hash,
+                    pending_redirect: self.seal_pending_redirect(check.id, &pending)?,
+                    at: self.context.now(),
+                };
+                // If the check has concluded meanwhile, the handle leads to its outcome.
+                self.store.begin_redirect(begin).await?;
+            }
         }
+        Ok(handle)
+    }
+
+    /// Consumes the handle of a device that has returned over plain HTTP before, and issues the redirect code.
+    pub async fn finish_with_handle(&self, returned: HandleReturn<'_>) -> Result<RedirectOutcome, RedirectError> {
+        let state = self.parse_state(returned.handle)?.ok_or(RedirectError::InvalidState)?;
+        self.require_browser(state, returned.browser_keys)?;
+        self.limit_return(returned.handle, returned.address)?;
+        let id = state.check;
+        let outcome = match self.store.consume_state(id, self.handle_hash(id, returned.handle)?).await? {
+            Some(consumed) => {
+                let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
+                let answer = pending.answer.as_ref().and_then(|answer| answer.read(consumed.record.check.mode));
+                let answer = answer.ok_or_else(|| corrupt_session_error(id))?;
+                match self.load_session(consumed.record).await? {
+                    SessionState::Open(check, input) => {
+                        let answer = self.require_same_device(&check, &input, &pending, returned.address).and(answer);
+                        self.finish_redirect(check, state, answer).await?
+                    }
+                    SessionState::Finished(outcome) => outcome,
+                }
+            }
+            None => self.handle_used_handle(id).await?,
+        };
+        Ok(outcome.began_at_page(state.browser.is_some()))
+    }
+
+    /// Another browser must not finish what a browser began at the hosted page. Checked before anything is consumed.
+    fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
+        match state.browser {
+            Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
+            _ => Ok(()),
+        }
+    }
+
+    fn limit_return(&self, state: &str, address: IpAddr) -> Result<(), RedirectError> {
+        match self.rate_limiter.limit_device_return(state, address, self.context.now()) {
+            Some(RateLimitState { admitted: false, reset_seconds, .. }) => {
+                Err(RedirectError::TooManyReplays { retry_after: reset_seconds })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Consumes the `state` and queries the operator.
+    async fn consume_return(
+        &self,
+        state: RedirectState,
+        returned: DeviceReturn<'_>,
+    ) -> Result<Returned, RedirectError> {
+        let id = state.check;
+        let connector = self.operators.silent_connector(returned.connector).ok_or(RedirectError::InvalidState)?;
+        self.limit_return(returned.state, returned.address)?;
+        let Some(consumed) = self.store.consume_state(id, self.state_hash(id, returned.state)?).await? else {
+            return self.handle_invalid_state(id).await.map(Returned::Finished);
+        };
+        let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
+        let (check, input) = match self.load_session(consumed.record).await? {
+            SessionState::Open(check, input) => (check, input),
+            SessionState::Finished(outcome) => return Ok(Returned::Finished(outcome)),
+        };
         if pending.connector != returned.connector {
             return Err(RedirectError::InvalidState);
         }
+        let answer = if self.checks.has_left_sandbox(check.project, check.mode) {
+            Err(ErrorCode::InternalError)
+        } else {
+            self.query_operator(&check, &input, connector, &pending, returned).await
+        };
+        Ok(Returned::Answered(Box::new(AnsweredSession { check, pending, answer })))
+    }
+
+    async fn query_operator(
+        &self,
+        check: &SilentCheck,
+        input: &SilentCheckInput,
+        connector: Arc<dyn SilentConnector>,
+        pending: &PendingRedirect,
+        returned: DeviceReturn<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         let response = AuthorizationResponse {
-            check: id,
-            operation: operation(&input),
+            check: check.id,
+            operation: operation(input),
             connector_data: &pending.connector_data(),
             initial_ip: pending.initial_ip,
             peer: returned.peer,
@@ -329,26 +451,36 @@ impl SilentFlow {
             headers: returned.headers,
             now: self.context.now(),
         };
-        if let Err(code) = connector.check_source(&response) {
-            return self.fail_check(check, code).await;
-        }
+        connector.check_source(&response)?;
         let operators = self.operators.for_mode(check.mode);
         if !operators.may_be_same_device(pending.initial_ip, returned.address, input.expected_address) {
-            return self.fail_check(check, ErrorCode::IpMismatch).await;
+            return Err(ErrorCode::IpMismatch);
         }
         let reply = timeout(OPERATOR_TIMEOUT, connector.complete_authorization(response))
             .await
-            .unwrap_or(Err(ErrorCode::MnoTimeout));
-        let reply = match (reply, &input.number) {
-            (Ok(reply @ SilentResult::Match(_)), Some(_)) | (Ok(reply @ SilentResult::Number(_)), None) => reply,
+            .unwrap_or(Err(ErrorCode::MnoTimeout))?;
+        match (reply, &input.number) {
+            (reply @ SilentResult::Match(_), Some(_)) | (reply @ SilentResult::Number(_), None) => Ok(reply),
             // The connector answered the wrong operation.
-            (Ok(_), _) => return self.fail_check(check, ErrorCode::MnoResponseError).await,
-            (Err(code), _) => return self.fail_check(check, code).await,
+            _ => Err(ErrorCode::MnoResponseError),
+        }
+    }
+
+    /// Stores the operator's verdict and issues the redirect code, or concludes the check with an error.
+    async fn finish_redirect(
+        &self,
+        check: SilentCheck,
+        state: RedirectState,
+        answer: Result<SilentResult, ErrorCode>,
+    ) -> Result<RedirectOutcome, RedirectError> {
+        let result = match answer {
+            Ok(result) => result,
+            Err(code) => return self.fail_check(check, code).await,
         };
-        let (code, hash) = self.generate_redirect_code(id)?;
-        let decision = SealedVerdict { code_hash: hash, verdict: self.seal_result(id, &reply)? };
-        if check.is_overdue(self.context.now()) || !self.store.store_verdict(id, decision).await? {
-            return self.current_outcome(id).await;
+        let (code, code_hash) = self.generate_redirect_code(check.id)?;
+        let decision = SealedVerdict { code_hash, verdict: self.seal_result(state, &result, &code)? };
+        if check.is_overdue(self.context.now()) || !self.store.store_verdict(check.id, decision).await? {
+            return self.current_outcome(check.id).await;
         }
         Ok(self.build_outcome(&check, Ok(RedirectCode(code))))
     }
@@ -359,6 +491,19 @@ impl SilentFlow {
         match self.load_session(record).await? {
             SessionState::Open(..) => Err(RedirectError::InvalidState),
             SessionState::Finished(outcome) => Ok(outcome),
+        }
+    }
+
+    /// The outcome of a handle that is used, or that was issued for a check that had failed.
+    async fn handle_used_handle(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
+        let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
+        let error_code = record.check.error_code();
+        match self.load_session(record).await? {
+            SessionState::Open(..) => Err(RedirectError::InvalidState),
+            SessionState::Finished(outcome) => Ok(match error_code {
+                Some(code) => RedirectOutcome { result: Err(RedirectFailure::Failed(code)), ..outcome },
+                None => outcome,
+            }),
         }
     }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use ringtrue_domain::{
-    lifecycle::{CheckId, Sealed},
+    lifecycle::{CheckId, ErrorCode, Sealed},
     phone::Msisdn,
     tenancy::Mode,
     web_url::RedirectUrl,
@@ -29,6 +29,35 @@ pub(crate) struct SilentCheckInput {
     pub expected_address: Option<IpAddr>,
 }
 
+/// Key of a browser, which a cookie contains: whoever has it may finish the redirects that began with it.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("BrowserKey(…)")]
+pub struct BrowserKey(String);
+
+impl BrowserKey {
+    /// Random bytes and a MAC.
+    pub(crate) const BYTES: usize = 32;
+    const CHARS: usize = 43;
+
+    pub(crate) fn encode(bytes: &[u8]) -> Self {
+        BrowserKey(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// `None`: not the form of a key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (text.len() == Self::CHARS && text.bytes().all(is_base64url)).then(|| BrowserKey(text.to_owned()))
+    }
+
+    pub(crate) fn bytes(&self) -> Option<[u8; Self::BYTES]> {
+        BASE64_URL_SAFE_NO_PAD.decode(&self.0).ok()?.try_into().ok()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A device's redirect to its operator, sealed until it returns.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingRedirect {
@@ -37,18 +66,18 @@ pub(super) struct PendingRedirect {
     pub initial_ip: IpAddr,
     /// Opaque data of the connector, base64url.
     connector_data: String,
-    /// Whether the redirect began at the hosted page of a verification, to which the device returns.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub began_at_page: bool,
+    /// What the operator answered to a device that came over plain HTTP, until the device comes over TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<OperatorAnswer>,
 }
 
 impl PendingRedirect {
-    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8], began_at_page: bool) -> Self {
+    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8]) -> Self {
         PendingRedirect {
             connector: connector.to_owned(),
             initial_ip,
             connector_data: BASE64_URL_SAFE_NO_PAD.encode(connector_data),
-            began_at_page,
+            answer: None,
         }
     }
 
@@ -64,15 +93,71 @@ struct SealedInput {
     expected_address: Option<IpAddr>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SealedSilentResult {
+pub(super) enum OperatorAnswer {
     Match(bool),
     Number(String),
+    Error(String),
 }
 
-/// A `state` is the check's id, 16 random bytes and a 16-byte MAC.
-const STATE_BYTES: usize = 48;
+impl OperatorAnswer {
+    pub(super) fn new(answer: &Result<SilentResult, ErrorCode>) -> Self {
+        match answer {
+            Ok(SilentResult::Match(matched)) => OperatorAnswer::Match(*matched),
+            Ok(SilentResult::Number(number)) => OperatorAnswer::Number(number.as_str().to_owned()),
+            Err(code) => OperatorAnswer::Error(code.into_str().to_owned()),
+        }
+    }
+
+    /// `None`: the data is corrupt.
+    pub(super) fn read(&self, mode: Mode) -> Option<Result<SilentResult, ErrorCode>> {
+        match self {
+            OperatorAnswer::Match(matched) => Some(Ok(SilentResult::Match(*matched))),
+            OperatorAnswer::Number(number) => Some(Ok(SilentResult::Number(Msisdn::parse(number, mode).ok()?))),
+            OperatorAnswer::Error(code) => Some(Err(code.parse().ok()?)),
+        }
+    }
+}
+
+/// The verdict of an operator, sealed until its code is redeemed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SealedAnswer {
+    pub answer: OperatorAnswer,
+    /// If the redirect began at the hosted page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_return: Option<PageReturn>,
+}
+
+/// What a browser gets again that returned to the hosted page and did not reach the client.
+#[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
+#[debug("PageReturn")]
+pub(crate) struct PageReturn {
+    pub code: String,
+    browser: BrowserHash,
+}
+
+/// Keyed hash of a browser's key and a check: identifies the browser that began the redirect of the check.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
+#[debug("BrowserHash(…)")]
+pub(crate) struct BrowserHash([u8; BROWSER_HASH_BYTES]);
+
+const BROWSER_HASH_BYTES: usize = 16;
+
+/// A `state`: the check's id, 16 random bytes, the hash of the browser if it began at the hosted page, and a 16-byte MAC.
+///
+/// It contains the browser's hash so that the return of another browser is refused without a query, and before the
+/// `state` is consumed.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("RedirectState({check})")]
+pub(super) struct RedirectState {
+    pub check: CheckId,
+    pub browser: Option<BrowserHash>,
+}
+
+const STATE_MAC_BYTES: usize = 16;
+const STATE_BYTES: usize = 16 + 16 + STATE_MAC_BYTES;
+const PAGE_STATE_BYTES: usize = STATE_BYTES + BROWSER_HASH_BYTES;
 /// Age of the check up to which a late return still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
@@ -84,24 +169,62 @@ impl SilentFlow {
     }
 
     /// A new `state` and its hash.
-    pub(super) fn generate_state(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
-        let random: [u8; 16] = self.context.entropy.bytes();
-        let body = [check.0.as_bytes().as_slice(), &random].concat();
-        let mac = self.context.keyed_hash(&[b"state-mac", &body])?;
-        let state = BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..16]].concat());
-        let hash = self.token_hash(b"state", check, &state)?;
-        Ok((state, hash))
+    pub(super) fn generate_state(&self, state: RedirectState) -> Result<(String, TokenHash), StoreError> {
+        let text = self.encode_state(state)?;
+        let hash = self.state_hash(state.check, &text)?;
+        Ok((text, hash))
     }
 
-    /// Verifies the MAC and age of a `state` and returns its check. Only the store decides whether it is still usable.
-    pub(super) fn check_of_state(&self, state: &str) -> Result<Option<CheckId>, StoreError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(|bytes| bytes.len() == STATE_BYTES);
-        let Some(bytes) = bytes else { return Ok(None) };
-        let (body, mac) = bytes.split_at(STATE_BYTES - 16);
+    /// A new handle and its hash: a `state` with which a device comes over TLS that came over plain HTTP before.
+    pub(super) fn generate_handle(&self, state: RedirectState) -> Result<(String, TokenHash), StoreError> {
+        let text = self.encode_state(state)?;
+        let hash = self.handle_hash(state.check, &text)?;
+        Ok((text, hash))
+    }
+
+    fn encode_state(&self, RedirectState { check, browser }: RedirectState) -> Result<String, StoreError> {
+        let random: [u8; 16] = self.context.entropy.bytes();
+        let browser = browser.as_ref().map_or(&[][..], |BrowserHash(hash)| hash);
+        let body = [check.0.as_bytes().as_slice(), &random, browser].concat();
+        let mac = self.context.keyed_hash(&[b"state-mac", &body])?;
+        Ok(BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..STATE_MAC_BYTES]].concat()))
+    }
+
+    /// Verifies the MAC and age of a `state`. Only the store decides whether it is still usable.
+    pub(super) fn parse_state(&self, state: &str) -> Result<Option<RedirectState>, StoreError> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).unwrap_or_default();
+        if ![STATE_BYTES, PAGE_STATE_BYTES].contains(&bytes.len()) {
+            return Ok(None);
+        }
+        let (body, mac) = bytes.split_at(bytes.len() - STATE_MAC_BYTES);
         let right = self.context.keyed_hash(&[b"state-mac", body])?;
-        let is_ours = verify_slices_are_equal(&right[..16], mac).is_ok();
-        let id = Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours);
-        Ok(id.filter(|id| self.is_recent(*id)).map(CheckId))
+        if verify_slices_are_equal(&right[..STATE_MAC_BYTES], mac).is_err() {
+            return Ok(None);
+        }
+        let id = Uuid::from_slice(&body[..16]).ok().filter(|id| self.is_recent(*id));
+        let browser = <[u8; BROWSER_HASH_BYTES]>::try_from(&body[32..]).ok().map(BrowserHash);
+        Ok(id.map(|id| RedirectState { check: CheckId(id), browser }))
+    }
+
+    pub(crate) fn browser_hash(&self, check: CheckId, key: &BrowserKey) -> Result<BrowserHash, StoreError> {
+        let TokenHash([hash @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _]) =
+            self.token_hash(b"browser", check, key.as_str())?;
+        Ok(BrowserHash(hash))
+    }
+
+    /// Whether one of these keys is that of the browser.
+    pub(crate) fn is_browser(
+        &self,
+        check: CheckId,
+        browser: BrowserHash,
+        keys: &[BrowserKey],
+    ) -> Result<bool, StoreError> {
+        for key in keys {
+            if verify_slices_are_equal(&self.browser_hash(check, key)?.0, &browser.0).is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Saves a store query for checks that are too old.
@@ -123,6 +246,10 @@ impl SilentFlow {
 
     pub(super) fn state_hash(&self, check: CheckId, state: &str) -> Result<TokenHash, StoreError> {
         self.token_hash(b"state", check, state)
+    }
+
+    pub(super) fn handle_hash(&self, check: CheckId, handle: &str) -> Result<TokenHash, StoreError> {
+        self.token_hash(b"handle", check, handle)
     }
 
     fn token_hash(&self, kind: &[u8], check: CheckId, token: &str) -> Result<TokenHash, StoreError> {
@@ -159,12 +286,16 @@ impl SilentFlow {
         self.unseal_json("pending-redirect", check, sealed)
     }
 
-    pub(super) fn seal_result(&self, check: CheckId, reply: &SilentResult) -> Result<Sealed, StoreError> {
-        let note = match reply {
-            SilentResult::Match(matched) => SealedSilentResult::Match(*matched),
-            SilentResult::Number(number) => SealedSilentResult::Number(number.as_str().to_owned()),
-        };
-        seal_json(&self.context, "silent-result", check, &note)
+    /// Seals the verdict of an operator. The code is added if the redirect began at the hosted page, for its browser.
+    pub(super) fn seal_result(
+        &self,
+        RedirectState { check, browser }: RedirectState,
+        result: &SilentResult,
+        code: &str,
+    ) -> Result<Sealed, StoreError> {
+        let page_return = browser.map(|browser| PageReturn { code: code.to_owned(), browser });
+        let answer = OperatorAnswer::new(&Ok(result.clone()));
+        seal_json(&self.context, "silent-result", check, &SealedAnswer { answer, page_return })
     }
 
     pub(super) fn unseal_result(
@@ -173,12 +304,21 @@ impl SilentFlow {
         mode: Mode,
         sealed: &Sealed,
     ) -> Result<SilentResult, StoreError> {
-        match self.unseal_json("silent-result", check, sealed)? {
-            SealedSilentResult::Match(matched) => Ok(SilentResult::Match(matched)),
-            SealedSilentResult::Number(number) => {
-                Msisdn::parse(&number, mode).map(SilentResult::Number).map_err(|_| corrupt_session_error(check))
-            }
-        }
+        let SealedAnswer { answer, .. } = self.unseal_json("silent-result", check, sealed)?;
+        answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))
+    }
+
+    /// The code with which a browser returned to the hosted page, for that browser.
+    pub(crate) fn page_return(
+        &self,
+        check: CheckId,
+        sealed: &Sealed,
+        keys: &[BrowserKey],
+    ) -> Result<Option<PageReturn>, StoreError> {
+        let SealedAnswer { page_return, .. } = self.unseal_json("silent-result", check, sealed)?;
+        let Some(page_return) = page_return else { return Ok(None) };
+        let is_browser = self.is_browser(check, page_return.browser, keys)?;
+        Ok(Some(page_return).filter(|_| is_browser))
     }
 
     pub(super) fn seal_number(&self, check: CheckId, number: &Msisdn) -> Result<Sealed, StoreError> {
@@ -223,7 +363,7 @@ fn seal_json<T: Serialize>(context: &Context, purpose: &str, check: CheckId, not
     context.seal_for_check(purpose, check, &plain)
 }
 
-fn corrupt_session_error(check: CheckId) -> StoreError {
+pub(super) fn corrupt_session_error(check: CheckId) -> StoreError {
     StoreError::CorruptRow {
         table: "redirect_sessions",
         row: check.to_string(),

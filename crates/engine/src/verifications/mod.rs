@@ -31,7 +31,7 @@ use ringtrue_domain::{
 pub(crate) use followers::PageFollowers;
 pub use followers::{PageFollower, TooManyFollowers};
 pub(crate) use page::page_token;
-pub use page::{PageState, PageView};
+pub use page::{PageFailure, PageState, PageView};
 
 use crate::{
     activity::ActivityRecorder,

@@ -1,4 +1,7 @@
 //! The hosted page of a verification. Its token authenticates the end-user, and allows nothing but the steps.
+//!
+//! The token alone finishes no silent check: the browser that begins one gets a [`BrowserKey`], and only this browser
+//! may finish it and learns its code.
 
 use std::net::IpAddr;
 
@@ -6,42 +9,46 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{CheckId, CheckOutcome, Lifecycle, Reference},
-    phone::{Msisdn, NumberTail},
+    lifecycle::{CheckId, CheckOutcome, CheckStatus, ErrorCode, Lifecycle, Reference, Verdict},
+    phone::Msisdn,
     product::Product,
     tenancy::{Mode, Name, ProjectId},
-    verification::{Brand, Locale, Method},
+    verification::{Brand, Locale, Method, Progress, StepState},
 };
 use uuid::Uuid;
 
 use super::{Current, Verifications, input::VerificationInput};
 use crate::{
     context::Context,
-    ports::{StoreError, VerificationRecord},
-    silent::{DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
+    ports::{RedirectSession, StoreError, TokenHash, VerificationRecord},
+    silent::{BrowserKey, DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
 /// A token is the verification's id and a 16-byte MAC.
 const TOKEN_BYTES: usize = 32;
 /// Time after the end in which the page still shows it.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_mins(15);
-/// Error in the redirect of an expired verification.
-const EXPIRED: &str = "check_expired";
+/// Digits of the number that the page shows while the verification is open.
+const SHOWN_DIGITS: usize = 4;
 
 /// What the hosted page shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, derive_more::Debug)]
 pub struct PageView {
     pub verification: CheckId,
     pub project: ProjectId,
     /// Shown if the brand has no name. `None`: the project is not known to this node.
     pub project_name: Option<Name>,
     pub brand: Brand,
-    pub number_tail: Option<NumberTail>,
+    /// The last digits of the number: four while the verification is open, then the number tail.
+    #[debug(skip)]
+    pub number_ending: Option<String>,
     pub mode: Mode,
     pub expires_at: Timestamp,
     pub has_redirect_url: bool,
     /// Language that the caller chose. `None`: that of the browser.
     pub locale: Option<Locale>,
+    /// Methods other than the current one are left.
+    pub has_other_method: bool,
     pub state: PageState,
 }
 
@@ -49,8 +56,19 @@ pub struct PageView {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum PageState {
     Silent {
-        /// The device has returned from its operator, and its code is not redeemed yet.
-        is_verdict_known: bool,
+        step: CheckId,
+        /// A device was sent to its operator, and has not returned.
+        has_begun: bool,
+        /// Of that redirect.
+        state_hash: Option<TokenHash>,
+    },
+    /// The device has returned from its operator, and its code is not redeemed yet.
+    #[debug("Returned")]
+    Returned {
+        /// The code, for the browser that began the redirect. `None` for others.
+        code: Option<String>,
+        /// Where that browser goes. `None`: there is no redirect URL.
+        return_to: Option<String>,
     },
     #[debug("SendSms {{ has_arrived: {has_arrived} }}")]
     SendSms {
@@ -58,22 +76,66 @@ pub enum PageState {
         sms_body: String,
         /// Something has arrived, but no valid code.
         has_arrived: bool,
+        /// An earlier SMS came from another number.
+        came_from_other_number: bool,
     },
     SimSwap,
     #[debug("Done {{ matched: {matched} }}")]
     Done {
         matched: bool,
-        /// Where the browser goes. `None`: there is no redirect URL, or its code is redeemed.
+        method: Option<Method>,
+        /// Where the browser goes. `None`: there is no redirect URL, or no code to hand out: it is redeemed, or that of
+        /// Secure SNA was.
         return_to: Option<String>,
     },
-    #[debug("Failed")]
+    #[debug("Failed({reason:?})")]
     Failed {
+        reason: PageFailure,
         return_to: Option<String>,
     },
     #[debug("Expired")]
     Expired {
         return_to: Option<String>,
     },
+}
+
+/// Why a verification ended without a result, as the client and the end-user learn it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFailure {
+    MethodsExhausted,
+    GivenUp,
+    WrongNumber,
+    Cancelled,
+    InternalError,
+}
+
+/// `error` with which the browser returns.
+mod return_error {
+    pub const NO_MATCH: &str = "no_match";
+    pub const EXPIRED: &str = "expired";
+}
+
+impl PageFailure {
+    fn of_error(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::MethodsExhausted => PageFailure::MethodsExhausted,
+            ErrorCode::GivenUp => PageFailure::GivenUp,
+            ErrorCode::WrongNumber => PageFailure::WrongNumber,
+            ErrorCode::Cancelled => PageFailure::Cancelled,
+            _ => PageFailure::InternalError,
+        }
+    }
+
+    /// `error` with which the browser returns.
+    fn return_error(self) -> &'static str {
+        match self {
+            PageFailure::MethodsExhausted => "methods_exhausted",
+            PageFailure::GivenUp => "given_up",
+            PageFailure::WrongNumber => "wrong_number",
+            PageFailure::Cancelled => "cancelled",
+            PageFailure::InternalError => "internal_error",
+        }
+    }
 }
 
 /// The token of a verification's hosted page: derived from the id by the hash key, not stored.
@@ -105,42 +167,70 @@ impl Verifications {
         Ok(is_right.then_some(CheckId(id)))
     }
 
-    /// What the page shows. `None`: the token is wrong, or the verification ended some time ago.
-    pub async fn page(&self, token: &str) -> Result<Option<PageView>, StoreError> {
+    /// What the page shows a browser with these keys. `None`: the token is wrong, or the verification ended some time
+    /// ago.
+    pub async fn page(&self, token: &str, browser_keys: &[BrowserKey]) -> Result<Option<PageView>, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let record = &current.record;
-        let state = self.page_state(&current).await?;
+        let input = match record.check.state {
+            Lifecycle::Open(_) => Some(VerificationInput::unseal(&self.context, record)?),
+            Lifecycle::Concluded { .. } => None,
+        };
+        let number_ending = match &input {
+            Some(input) => Some(ending(&input.number)),
+            None => record.check.claimed.map(|claimed| claimed.tail.to_string()),
+        };
+        let state = self.page_state(&current, input, browser_keys).await?;
         let project = self.context.control_plane.project(record.check.project);
         Ok(Some(PageView {
             verification: record.check.id,
             project: record.check.project,
             project_name: project.as_ref().map(|project| project.name.clone()),
             brand: project.map(|project| project.configuration.verification.brand.clone()).unwrap_or_default(),
-            number_tail: record.check.claimed.map(|claimed| claimed.tail),
+            number_ending,
             mode: record.check.mode,
             expires_at: record.check.expires_at,
             has_redirect_url: record.check.redirect_url.is_some(),
             locale: record.locale.clone(),
+            has_other_method: record.progress.remaining_methods().next().is_some(),
             state,
         }))
     }
 
-    async fn page_state(&self, current: &Current) -> Result<PageState, StoreError> {
+    async fn page_state(
+        &self,
+        current: &Current,
+        input: Option<VerificationInput>,
+        browser_keys: &[BrowserKey],
+    ) -> Result<PageState, StoreError> {
         let record = &current.record;
         let Some(step) = &current.step else { return self.end_state(record) };
         Ok(match Method::of_product(step.product) {
             Some(Method::SecureSna) => {
                 let session = self.silent.store.redirect_session(step.id).await?.and_then(|record| record.session);
-                PageState::Silent { is_verdict_known: session.is_some_and(|session| session.verdict.is_some()) }
-            }
-            Some(Method::ReverseSms) => {
-                let input = VerificationInput::unseal(&self.context, record)?;
-                let has_arrived = step.updated_at().is_some();
-                match input.sms {
-                    Some(sms) => PageState::SendSms { receiver: sms.receiver, sms_body: sms.sms_body, has_arrived },
-                    None => PageState::Failed { return_to: None },
+                match session {
+                    Some(RedirectSession { verdict: Some(verdict), .. }) => {
+                        let returned = self.silent.page_return(step.id, &verdict.verdict, browser_keys)?;
+                        let code = returned.map(|returned| returned.code);
+                        let return_to = code.as_deref().and_then(|code| self.return_to(record, ("code", code)));
+                        PageState::Returned { code, return_to }
+                    }
+                    session => PageState::Silent {
+                        step: step.id,
+                        has_begun: step.status() == CheckStatus::Pending,
+                        state_hash: session.and_then(|session| session.state_hash),
+                    },
                 }
             }
+            Some(Method::ReverseSms) => match input.and_then(|input| input.sms) {
+                Some(sms) => PageState::SendSms {
+                    receiver: sms.receiver,
+                    sms_body: sms.sms_body,
+                    has_arrived: step.updated_at().is_some(),
+                    came_from_other_number: came_from_other_number(&record.progress),
+                },
+                None => PageState::Failed { reason: PageFailure::InternalError, return_to: None },
+            },
             None => PageState::SimSwap,
         })
     }
@@ -149,15 +239,25 @@ impl Verifications {
         let Lifecycle::Concluded { outcome, .. } = &record.check.state else { return Ok(PageState::SimSwap) };
         Ok(match outcome {
             CheckOutcome::Completed(verdict) => {
-                let code = completion_code(&self.context, record.check.id)?;
-                let is_redeemed = record.code_redeemed_at.is_some();
-                let return_to = if is_redeemed { None } else { self.return_to(record, ("code", &code)) };
-                let matched = ringtrue_domain::lifecycle::Verdict::matched(verdict) == Some(true);
-                PageState::Done { matched, return_to }
+                let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
+                let return_to = match method {
+                    _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
+                    // Its own code has released the verdict: a second one would let another tab finish, too.
+                    Some(Method::SecureSna) | None => None,
+                    Some(Method::ReverseSms) if record.code_redeemed_at.is_some() => None,
+                    Some(Method::ReverseSms) => {
+                        let code = completion_code(&self.context, record.check.id)?;
+                        self.return_to(record, ("code", &code))
+                    }
+                };
+                PageState::Done { matched, method, return_to }
             }
-            CheckOutcome::Expired => PageState::Expired { return_to: self.return_to(record, ("error", EXPIRED)) },
+            CheckOutcome::Expired => {
+                PageState::Expired { return_to: self.return_to(record, ("error", return_error::EXPIRED)) }
+            }
             CheckOutcome::Error(code) => {
-                PageState::Failed { return_to: self.return_to(record, ("error", code.into_str())) }
+                let reason = PageFailure::of_error(*code);
+                PageState::Failed { reason, return_to: self.return_to(record, ("error", reason.return_error())) }
             }
         })
     }
@@ -171,17 +271,65 @@ impl Verifications {
         Some(url.with_parameters(&parameters))
     }
 
-    /// Redirects the device to its operator. `None`: the token is wrong, or the current step is not Secure SNA.
+    /// A new key for a browser that begins a silent check of this verification.
+    pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
+        let random: [u8; 16] = self.context.entropy.bytes();
+        Ok(BrowserKey::encode(&[random, self.browser_mac(verification, &random)?].concat()))
+    }
+
+    /// Whether this is a key of a browser for this verification. Keys are authenticated, so that requests can be limited
+    /// by them.
+    pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> Result<bool, StoreError> {
+        let Some(bytes) = key.bytes() else { return Ok(false) };
+        let (random, mac) = bytes.split_at(BrowserKey::BYTES / 2);
+        Ok(verify_slices_are_equal(&self.browser_mac(verification, random)?, mac).is_ok())
+    }
+
+    fn browser_mac(&self, verification: CheckId, random: &[u8]) -> Result<[u8; 16], StoreError> {
+        let [mac @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
+            self.context.keyed_hash(&[b"browser-key", verification.0.as_bytes(), random])?;
+        Ok(mac)
+    }
+
+    /// Permits a browser to begin the silent check that it asked for, once: the permit is for the step as it is now.
+    /// `None`: the page does not wait for a silent check.
+    pub fn start_permit(&self, view: &PageView, key: &BrowserKey) -> Result<Option<String>, StoreError> {
+        let PageState::Silent { step, state_hash, .. } = &view.state else { return Ok(None) };
+        let state = state_hash.map(|TokenHash(hash)| hash);
+        let state = state.as_ref().map_or(&[][..], |hash| hash);
+        let parts = [b"silent-start".as_slice(), step.0.as_bytes(), state, key.as_str().as_bytes()];
+        Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.keyed_hash(&parts)?[..16])))
+    }
+
+    /// The key of the browser that may begin a silent check with this permit.
+    pub fn permitted_browser<'k>(
+        &self,
+        view: &PageView,
+        permit: &str,
+        keys: &'k [BrowserKey],
+    ) -> Result<Option<&'k BrowserKey>, StoreError> {
+        for key in keys {
+            let right = self.start_permit(view, key)?.unwrap_or_default();
+            if verify_slices_are_equal(right.as_bytes(), permit.as_bytes()).is_ok() {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Redirects the device to its operator, from the browser with this key. `None`: the token is wrong, or the current
+    /// step is not Secure SNA.
     pub async fn begin_silent(
         &self,
         token: &str,
+        browser: &BrowserKey,
         address: IpAddr,
         sim: Option<&str>,
     ) -> Result<Option<NextStep>, RedirectError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let Some(step) = current.step.filter(|step| step.product == Product::SecureSna) else { return Ok(None) };
         let request = DeviceRequest { product: Product::SecureSna, check: step.id, token: "", sim, address };
-        self.silent.start_redirect(request, true).await.map(Some)
+        self.silent.start_redirect(request, Some(browser)).await.map(Some)
     }
 
     /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `None`: the
@@ -224,4 +372,15 @@ impl Verifications {
         };
         Ok(is_shown.then_some(current))
     }
+}
+
+/// The last digits of a number.
+fn ending(number: &Msisdn) -> String {
+    let digits = number.as_str();
+    digits[digits.len().saturating_sub(SHOWN_DIGITS)..].to_owned()
+}
+
+fn came_from_other_number(progress: &Progress) -> bool {
+    let is_mismatch = |state: StepState| state == StepState::Completed { matched: false };
+    progress.steps.iter().any(|step| step.product == Product::ReverseSms && is_mismatch(step.state))
 }

@@ -64,7 +64,7 @@ async fn last_two_digits_select_the_outcome() {
 async fn network_timeout_causes_no_redirect() {
     let fixture = Fixture::start().await;
     let response = fixture.authorize(&authorization_parameters("+990123456798", VERIFY)).await;
-    assert_eq!((response.status, response.text()), (200, "simulated network timeout: no redirect"));
+    assert_eq!((response.status, response.text()), (504, "simulated network timeout: no redirect"));
     assert_eq!(response.header("content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(response.header("location"), None);
 }

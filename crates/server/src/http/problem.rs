@@ -324,6 +324,7 @@ impl From<RedirectError> for Problem {
             RedirectError::NotFound => ProblemCode::CheckNotFound,
             RedirectError::Sim(_) => ProblemCode::PhoneNumberInvalid,
             RedirectError::InvalidState => ProblemCode::BadRequest,
+            RedirectError::OtherBrowser => ProblemCode::Forbidden,
             RedirectError::TooManyReplays { retry_after } => return Problem::too_many_requests(detail, retry_after),
             RedirectError::Store(cause) => return cause.into(),
         };

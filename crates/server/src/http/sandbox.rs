@@ -4,7 +4,7 @@ use axum::{
     extract::{RawQuery, Request, State},
     response::{IntoResponse, Response},
 };
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
     tenancy::Mode,
@@ -18,10 +18,11 @@ use super::{
     error_catalog::ProblemCode,
     problem::Problem,
     routes::{Routes, get, post},
+    silent::ResponseFormat,
 };
 use crate::{
     handsets::{HandsetError, SmsFaults, SmsSender},
-    sandbox_operator::AUTHORIZE_PATH,
+    sandbox_operator::{AUTHORIZE_PATH, SimulatedAuthorization},
 };
 
 /// In seconds: the usual delivery time of queued SMS.
@@ -39,8 +40,14 @@ pub fn routes() -> Routes {
 
 /// `GET /v1/sandbox/operator/authorize`
 ///
-/// Returns the operator's response: a redirect, or the reason for an error.
-async fn authorize(State(app): State<App>, _: SandboxDevice, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+/// Returns the operator's response: a redirect, or the reason for an error. A browser waits for an operator that never
+/// answers; programs are told at once.
+async fn authorize(
+    State(app): State<App>,
+    _: SandboxDevice,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let forwarded = app.authorization_forwarder.forward(&query.unwrap_or_default()).await;
     let forwarded =
         forwarded.ok_or_else(|| Problem::unavailable("the sandbox operator is disabled in this deployment"))?;
@@ -48,6 +55,18 @@ async fn authorize(State(app): State<App>, _: SandboxDevice, RawQuery(query): Ra
         tracing::warn!(%error, "request to the sandbox operator failed");
         Problem::unavailable("the sandbox operator did not respond")
     })?;
+    let forwarded = match forwarded {
+        SimulatedAuthorization::Response(response) => response,
+        SimulatedAuthorization::Silence => {
+            if matches!(ResponseFormat::from_headers(&headers), ResponseFormat::Html(_)) {
+                tokio::select! {
+                    () = app.authorization_forwarder.keep_waiting() => {}
+                    () = app.shutdown.cancelled() => {}
+                }
+            }
+            return Err(Problem::unavailable("the simulated operator of this number never answers"));
+        }
+    };
     if (400..500).contains(&forwarded.status) {
         return Err(Problem::bad_request(String::from_utf8_lossy(&forwarded.body)));
     }

@@ -14,7 +14,7 @@ use tokio::{io::AsyncWriteExt, net::UnixStream};
 
 use crate::{
     client::{HttpResponse, Request, parse, read_until_closed},
-    header_enrichment::{finish_redirect, silent, world},
+    header_enrichment::{finish_redirect, handle_target, silent, world},
     silent_client::{DISCOVERY, SECURE_SNA},
     world::World,
 };
@@ -113,7 +113,8 @@ async fn trusted_gateway_identifies_devices() {
         let target = redirected_target(&world, &gateway, &created).await;
         // The gateway overwrites headers sent by the device.
         let request = Request::get(&target).header("X-MSISDN", "447700900199").header("X-Forwarded-For", "127.0.1.7");
-        let end = gateway.send_through("enriched", &request).await.assert(200).json();
+        let handle = handle_target(&world, &gateway.send_through("enriched", &request).await);
+        let end = gateway.send_through("web", &Request::get(&handle)).await.assert(200).json();
         let id = created["check_id"].as_str().unwrap();
         let redeemed = secure_sna.redeem(id, end["code"].as_str().unwrap()).await.assert(200).json();
         assert_eq!(redeemed["match"], is_match);
@@ -121,7 +122,8 @@ async fn trusted_gateway_identifies_devices() {
     let discovery = silent(&world, DISCOVERY).await;
     let created = discovery.post(&json!({})).await.assert(201).json();
     let target = redirected_target(&world, &gateway, &created).await;
-    let end = gateway.send_through("enriched", &Request::get(&target)).await.assert(200).json();
+    let handle = handle_target(&world, &gateway.send_through("enriched", &Request::get(&target)).await);
+    let end = gateway.send_through("web", &Request::get(&handle)).await.assert(200).json();
     let id = created["check_id"].as_str().unwrap();
     let redeemed = discovery.redeem(id, end["code"].as_str().unwrap()).await.assert(200).json();
     assert_eq!(redeemed["phone_number"], NUMBER);

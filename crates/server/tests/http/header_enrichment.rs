@@ -72,7 +72,25 @@ async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, S
 /// Response to the device at the end of the chain.
 pub async fn finish_redirect(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
     let request = headers.iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
-    send_from(from, world.node.enrichment_address.unwrap(), &request).await.json()
+    let response = send_from(from, world.node.enrichment_address.unwrap(), &request).await;
+    if response.status != 302 {
+        return response.json();
+    }
+    finish_with_handle(world, from, &handle_target(world, &response)).await.json()
+}
+
+/// Target of the one-time handle on the public listener. Plain HTTP carries nothing else.
+pub fn handle_target(world: &World, response: &HttpResponse) -> String {
+    assert_eq!((response.status, response.text().as_str()), (302, ""));
+    let location = response.header("location").unwrap();
+    let target = location.strip_prefix(&world.node.base_url).expect("our own address, with TLS").to_owned();
+    assert!(target.starts_with("/southbound/header-enrichment/return?state="), "{target}");
+    assert!(!target.contains("code") && !target.contains("/v/"), "{target}");
+    target
+}
+
+async fn finish_with_handle(world: &World, from: &str, target: &str) -> HttpResponse {
+    send_from(from, world.node.address, &Request::get(target)).await
 }
 
 #[tokio::test]
@@ -118,5 +136,52 @@ async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(error)));
         let again = finish_redirect(&world, DEVICE, &target, &[number]).await;
         assert_eq!(again.get("code"), None, "a state can be used once");
+    }
+}
+
+/// What an observer of plain HTTP learns is of use once, and only to the device.
+#[tokio::test]
+async fn handle_is_used_once_and_by_the_device() {
+    let world = world().await;
+    let secure_sna = silent(&world, SECURE_SNA).await;
+    let enriched = async |target: &str| {
+        let request = Request::get(target).header("X-MSISDN", "447700900123");
+        send_from(DEVICE, world.node.enrichment_address.unwrap(), &request).await
+    };
+    let (id, target) = redirected_check(&secure_sna, &json!({"phone_number": NUMBER})).await;
+    let handle = handle_target(&world, &enriched(&target).await);
+    // A handle is no state, and a state no handle.
+    let state = handle.split_once("?state=").unwrap().1;
+    enriched(&format!("/he/legacy/{state}")).await.assert_problem(400, "bad_request");
+    let state = target.rsplit('/').next().unwrap();
+    let wrong = format!("/southbound/header-enrichment/return?state={state}");
+    finish_with_handle(&world, DEVICE, &wrong).await.assert_problem(400, "bad_request");
+    let head = send_from(DEVICE, world.node.address, &Request::new("HEAD", &handle)).await;
+    assert_eq!(head.status, 200);
+    let end = finish_with_handle(&world, DEVICE, &handle).await.assert(200).json();
+    finish_with_handle(&world, DEVICE, &handle).await.assert_problem(409, "check_already_completed");
+    secure_sna.redeem(&id, end["code"].as_str().unwrap()).await.assert(200);
+
+    let announced = json!({"phone_number": NUMBER, "device_ip": DEVICE});
+    let (id, target) = redirected_check(&secure_sna, &announced).await;
+    let handle = handle_target(&world, &enriched(&target).await);
+    let end = finish_with_handle(&world, "127.0.0.8", &handle).await.assert(200).json();
+    assert_eq!(end["error"], "ip_mismatch", "{end}");
+    assert_eq!(secure_sna.get(&id).await.json()["status"], "ERROR");
+}
+
+/// A redirect to the client, and its parameters, come over TLS only.
+#[tokio::test]
+async fn redirect_url_is_reached_from_the_public_listener() {
+    let world = world().await;
+    let discovery = silent(&world, DISCOVERY).await;
+    for (headers, parameter) in [(&[("X-MSISDN", "447700900123")][..], "code"), (&[], "error")] {
+        let body = json!({"redirect_url": "https://app.example/back"});
+        let (_, target) = redirected_check(&discovery, &body).await;
+        let request = headers.iter().fold(Request::get(&target), |request, (name, value)| request.header(name, value));
+        let response = send_from(DEVICE, world.node.enrichment_address.unwrap(), &request).await;
+        let end = finish_with_handle(&world, DEVICE, &handle_target(&world, &response)).await.assert(302);
+        let location = end.header("location").unwrap();
+        assert!(location.starts_with("https://app.example/back?") && location.contains(&format!("{parameter}=")));
     }
 }

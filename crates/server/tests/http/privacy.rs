@@ -20,6 +20,7 @@ use crate::{
     scripted_sim_swap::ScriptedSimSwap,
     silent_client::{self, SilentClient},
     sim_swap::SimSwapClient,
+    verification_page::{Started, navigation},
     world::{TestProject, World},
 };
 
@@ -229,14 +230,17 @@ async fn visit_verification_page(world: &World) -> Vec<String> {
     let path = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap();
     let open = async |target: &str| client::send(world.node.address, &Request::get(target)).await;
     open(path).await.assert(200);
-    let state = silent_client::redirect_state(&open(&format!("{path}/silent?sim=%2B{VERIFIED}")).await);
-    let end = open(&silent_client::callback(&state)).await.assert(302);
+    let silent = navigation(&format!("{path}/silent?sim=%2B{VERIFIED}"));
+    let started = Started::new(client::send(world.node.address, &silent).await);
+    let end = client::send(world.node.address, &started.come_back()).await.assert(302);
+    let (_, key) = started.cookie.split_once('=').unwrap();
     let parameters = silent_client::query(end.header("location").unwrap());
     let code = parameters.into_iter().find(|(name, _)| name == "code").unwrap().1;
+    let Started { state, .. } = &started;
     for target in [format!("{path}x"), format!("{path}/{state}"), format!("{path}/next?code={code}")] {
         assert!(open(&target).await.status >= 400);
     }
-    vec![path.strip_prefix("/v/").unwrap().to_owned(), state, code, VERIFIED.to_owned()]
+    vec![path.strip_prefix("/v/").unwrap().to_owned(), state.clone(), key.to_owned(), code, VERIFIED.to_owned()]
 }
 
 /// SIM Swap and eligibility requests, valid and invalid. Returns their numbers and addresses.

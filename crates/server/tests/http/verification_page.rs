@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckStatus, tenancy::Project, verification::Method};
 use ringtrue_engine::verifications::{CreateVerification, StepInstructions, Verification};
+use ringtrue_server::config::BaseUrl;
 use serde_json::json;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     on_both_stores,
     scripted_operator::{AUTHORIZE, ScriptedOperator},
     scripted_sim_swap::ScriptedSimSwap,
-    silent_client::{callback, query, redirect_state},
+    silent_client::{callback, query},
     world::World,
 };
 
@@ -25,7 +26,11 @@ const WIFI: &str = "198.51.100.7";
 
 on_both_stores!(
     chain_with_a_redirect_url_ends_at_the_shop,
-    failed_chain_leads_to_a_text_message_and_its_code_is_redeemed_once,
+    return_of_another_browser_changes_nothing,
+    begun_chain_does_not_start_again_by_itself,
+    lost_return_is_given_again_to_its_browser,
+    users_end_verifications,
+    failed_chain_leads_to_a_text_message_with_its_own_code,
     looking_changes_nothing,
     a_form_that_is_sent_twice_gives_up_one_step,
     events_say_when_the_state_changed,
@@ -92,14 +97,74 @@ impl<'a> Shop<'a> {
         self.send(Request::post(path).header("Sec-Fetch-Site", "same-origin").form(fields)).await
     }
 
-    /// Asserts the name of the page's state.
+    /// Starts the silent check as the page does by itself.
+    async fn start_silent(&self, silent: &str) -> Started {
+        Started::new(self.send(navigation(silent)).await)
+    }
+
+    /// Starts the silent check as the button of the page does.
+    async fn press_button(&self, silent: &str) -> Started {
+        let permitted = self.submit(silent, &[]).await.assert(303);
+        let cookie = cookie_of(&permitted);
+        let leave = permitted.header("location").unwrap().to_owned();
+        Started::new(self.send(navigation(&leave).header("Cookie", cookie)).await)
+    }
+
+    /// Asserts the name of the page's state in a browser.
     async fn expect_state(&self, path: &str, state: &str) -> String {
-        let page = self.get(path).await.assert(200);
+        let page = self.send(navigation(path)).await.assert(200);
         assert_page(&page);
         let page = page.text();
         assert!(page.contains(&format!("<body data-state=\"{state}\"")), "expected {state}: {page}");
         page
     }
+}
+
+/// A silent check that a browser has begun.
+pub struct Started {
+    /// For the operator.
+    pub state: String,
+    /// With the key of the browser.
+    pub cookie: String,
+}
+
+impl Started {
+    /// From the page that goes to the operator.
+    #[track_caller]
+    pub fn new(response: HttpResponse) -> Self {
+        let response = response.assert(200);
+        assert_page(&response);
+        let page = response.text();
+        assert!(page.contains("<body data-state=\"stalled\""), "{page}");
+        let location = page.split("data-operator=\"").nth(1).unwrap().split('"').next().unwrap();
+        let state = location.strip_prefix(&format!("{AUTHORIZE}?state=")).expect("the operator").to_owned();
+        Started { state, cookie: cookie_of(&response) }
+    }
+
+    /// The request with which the browser comes back.
+    pub fn come_back(&self) -> Request {
+        Request::get(&callback(&self.state)).header("Cookie", &self.cookie)
+    }
+}
+
+/// Name and value of the cookie that a response sets.
+#[track_caller]
+fn cookie_of(response: &HttpResponse) -> String {
+    let cookie = response.header("set-cookie").expect("a cookie");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=120"), "{cookie}");
+    assert!(cookie.starts_with("ringtrue-device-"), "{cookie}");
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+/// A request to which a page of ours sends a tab.
+pub fn navigation(path: &str) -> Request {
+    let request = Request::get(path).header("Sec-Fetch-Site", "same-origin");
+    request.header("Sec-Fetch-Mode", "navigate").header("Sec-Fetch-Dest", "document")
+}
+
+fn fetch(path: &str, site: &str, mode: &str, destination: &str) -> Request {
+    let request = Request::get(path).header("Sec-Fetch-Site", site);
+    request.header("Sec-Fetch-Mode", mode).header("Sec-Fetch-Dest", destination)
 }
 
 fn request(phone_number: &str, methods: &[Method]) -> CreateVerification {
@@ -134,11 +199,11 @@ async fn chain_with_a_redirect_url_ends_at_the_shop(world: World) {
     let (verification, path) = shop.create(with_redirect(EVEN)).await;
     let page = shop.expect_state(&path, "silent").await;
     assert!(page.contains(&format!("<meta http-equiv=\"refresh\" content=\"0;url={path}/silent\">")), "{page}");
-    assert!(page.contains("Nordwind &#60;Outdoor&#62;") && page.contains("ending in 00"), "{page}");
+    assert!(page.contains("Nordwind &#60;Outdoor&#62;") && page.contains("ending in 6700"), "{page}");
 
-    let state = redirect_state(&shop.get(&format!("{path}/silent?sim=%2B990123456700")).await);
+    let started = shop.start_silent(&format!("{path}/silent?sim=%2B990123456700")).await;
     assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
-    let end = shop.get(&callback(&state)).await.assert(302);
+    let end = shop.send(started.come_back()).await.assert(302);
     let location = end.header("location").unwrap();
     assert!(location.starts_with(&format!("{SHOP}&")), "{location}");
     let parameters = query(location);
@@ -147,20 +212,127 @@ async fn chain_with_a_redirect_url_ends_at_the_shop(world: World) {
 
     // What a browser says proves nothing: only the backend concludes the verification.
     shop.expect_state(&path, "confirming").await;
-    let again = shop.get(&format!("{path}/silent")).await.assert(303);
+    let again = shop.send(navigation(&format!("{path}/silent"))).await.assert(303);
     assert_eq!(again.header("location"), Some(path.as_str()), "the chain does not start again");
     let redeemed = shop.redeem(&verification, get("code").unwrap()).await.unwrap();
     assert_eq!(redeemed.check.status(), CheckStatus::Completed);
     assert!(redeemed.check.verdict().unwrap().matched);
-    shop.expect_state(&path, "done").await;
+    // No other tab gets a second code, not even in the same browser.
+    for cookie in ["", started.cookie.as_str()] {
+        let done = shop.send(navigation(&path).header("Cookie", cookie)).await.assert(200).text();
+        assert!(done.contains("data-state=\"done\""), "{done}");
+        assert!(!done.contains("code=") && !done.contains("data-return-to"), "{done}");
+    }
 }
 
-async fn failed_chain_leads_to_a_text_message_and_its_code_is_redeemed_once(world: World) {
+/// Somebody else's phone must not finish what a browser began, whatever it is made to open.
+async fn return_of_another_browser_changes_nothing(world: World) {
+    let operator = ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for request in [request(EVEN, &[]), with_redirect(EVEN)] {
+        let has_redirect_url = request.redirect_url.is_some();
+        let (verification, path) = shop.create(request).await;
+        let silent = format!("{path}/silent");
+        let started =
+            if has_redirect_url { shop.start_silent(&silent).await } else { shop.press_button(&silent).await };
+        let (_, other) = shop.create(with_redirect(EVEN)).await;
+        let other = shop.start_silent(&format!("{other}/silent")).await;
+        let before = operator.returned_devices().len();
+        let key = started.cookie.split_once('=').unwrap().1;
+        for cookie in ["", "ringtrue-device-x=", &other.cookie, &started.cookie.replace(key, &"A".repeat(43))] {
+            let back = Request::get(&callback(&started.state)).header("Cookie", cookie);
+            let refused = shop.send(back).await.assert_problem(403, "forbidden");
+            assert!(refused.header("location").is_none() && refused.text().contains("another browser"));
+            let image = Request::get(&callback(&started.state)).header("Sec-Fetch-Dest", "document");
+            let page = shop.send(image.header("Cookie", cookie)).await.assert(403).text();
+            assert!(page.contains("Started in another browser") && page.contains("Nothing was confirmed"), "{page}");
+        }
+        assert_eq!(operator.returned_devices().len(), before, "the operator was not asked");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
+        // The browser that began is not disturbed.
+        shop.send(started.come_back()).await.assert(302);
+        let state = if has_redirect_url { "confirming" } else { "done" };
+        shop.expect_state(&path, state).await;
+    }
+}
+
+async fn begun_chain_does_not_start_again_by_itself(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect("+990123456798")).await;
+    let silent = format!("{path}/silent");
+    let first = shop.start_silent(&silent).await;
+    // Reload, the back button and a second visit.
+    for cookie in ["", first.cookie.as_str()] {
+        let again = shop.send(navigation(&silent).header("Cookie", cookie)).await.assert(303);
+        assert_eq!(again.header("location"), Some(path.as_str()));
+    }
+    let page = shop.expect_state(&path, "stalled").await;
+    assert!(!page.contains("http-equiv") && !page.contains("data-operator"), "{page}");
+    assert!(page.contains(">Try again</button>") && page.contains(">Try another way</button>"), "{page}");
+
+    // A permit is for one start, in the browser that pressed the button.
+    let permitted = shop.submit(&silent, &[]).await.assert(303);
+    let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
+    shop.send(navigation(&leave)).await.assert(303);
+    shop.send(navigation(&leave).header("Cookie", &first.cookie)).await.assert(303);
+    let second = Started::new(shop.send(navigation(&leave).header("Cookie", &cookie)).await);
+    shop.send(navigation(&leave).header("Cookie", &cookie)).await.assert(303);
+    // Clients without `Sec-Fetch` headers have the permit and the cookie.
+    let third = shop.submit(&silent, &[]).await.assert(303);
+    let request = Request::get(third.header("location").unwrap()).header("Cookie", cookie_of(&third));
+    let third = Started::new(shop.send(request).await);
+    shop.send(second.come_back()).await.assert_problem(400, "bad_request");
+    shop.send(third.come_back()).await.assert(302);
+}
+
+async fn lost_return_is_given_again_to_its_browser(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (verification, path) = shop.create(with_redirect(EVEN)).await;
+    let started = shop.start_silent(&format!("{path}/silent")).await;
+    let location = shop.send(started.come_back()).await.assert(302).header("location").unwrap().to_owned();
+    let (_, code) = query(&location).into_iter().find(|(name, _)| name == "code").unwrap();
+    let stranger = shop.expect_state(&path, "confirming").await;
+    assert!(!stranger.contains(&code), "{stranger}");
+    let own = shop.send(navigation(&path).header("Cookie", &started.cookie)).await.assert(200).text();
+    let link = format!("href=\"{}\"", location.replace('&', "&#38;"));
+    assert!(own.contains(&link) && !own.contains("data-return-to"), "{own}");
+    // So is one that comes back twice.
+    let again = shop.send(started.come_back()).await.assert(302);
+    assert_eq!(again.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
+    assert!(shop.redeem(&verification, &code).await.is_some());
+}
+
+async fn users_end_verifications(world: World) {
+    let shop = Shop::new(&world).await;
+    for (reason, title, error) in
+        [("give_up", "Number not confirmed", "given_up"), ("wrong_number", "Thank you for telling us", "wrong_number")]
+    {
+        let created =
+            CreateVerification { redirect_url: Some(SHOP.to_owned()), ..request(EVEN, &[Method::ReverseSms]) };
+        let (verification, path) = shop.create(created).await;
+        let asked = shop.expect_state(&format!("{path}?ask={reason}"), "send_sms").await;
+        assert!(asked.contains(&format!("name=\"reason\" value=\"{reason}\"")), "{asked}");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Accepted, "asking ends nothing");
+        let end = format!("{path}/end");
+        shop.submit(&end, &[]).await.assert(400);
+        shop.send(Request::post(&end).form(&[("reason", reason)])).await.assert(403);
+        shop.submit(&end, &[("reason", reason)]).await.assert(303);
+        shop.submit(&end, &[("reason", reason)]).await.assert(303);
+        let page = shop.expect_state(&path, "failed").await;
+        assert!(page.contains(title) && page.contains(&format!("&#38;error={error}")), "{page}");
+        assert!(!page.contains("data-return-to"), "it waits for a tap: {page}");
+        assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), error);
+    }
+}
+
+async fn failed_chain_leads_to_a_text_message_with_its_own_code(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let announced = CreateVerification { device_ip: Some(WIFI.to_owned()), ..with_redirect(EVEN) };
     let (verification, path) = shop.create(announced).await;
-    let moved = shop.get(&format!("{path}/silent?lang=de")).await.assert(303);
+    let moved = shop.send(navigation(&format!("{path}/silent?lang=de"))).await.assert(303);
     assert_eq!(moved.header("location"), Some(format!("{path}?lang=de").as_str()));
     let page = shop.expect_state(&format!("{path}?lang=de"), "send_sms").await;
     assert!(page.contains("<html lang=\"de\" dir=\"ltr\">") && page.contains("Senden Sie uns eine SMS"), "{page}");
@@ -183,7 +355,8 @@ async fn failed_chain_leads_to_a_text_message_and_its_code_is_redeemed_once(worl
     let code = location.split("&code=").nth(1).unwrap();
     assert!(shop.redeem(&verification, "wrong").await.is_none());
     assert!(shop.redeem(&verification, code).await.is_some());
-    assert!(shop.redeem(&verification, code).await.is_none(), "the code can be redeemed once");
+    let done = shop.expect_state(&path, "done").await;
+    assert!(!done.contains("code="), "no second code: {done}");
 }
 
 async fn looking_changes_nothing(world: World) {
@@ -198,14 +371,24 @@ async fn looking_changes_nothing(world: World) {
             Request::new("HEAD", &path),
             Request::get(&path).header("User-Agent", "facebookexternalhit/1.1"),
             Request::new("HEAD", &silent),
-            Request::get(&silent).header("Sec-Purpose", "prefetch;prerender"),
-            Request::get(&silent).header("Purpose", "prefetch"),
+            navigation(&silent).header("Sec-Purpose", "prefetch;prerender"),
+            navigation(&silent).header("Purpose", "prefetch"),
+            // A scanner that follows the refresh of the page, an image, a script, a link of another site.
+            Request::get(&silent),
+            fetch(&silent, "cross-site", "no-cors", "image"),
+            fetch(&silent, "same-origin", "no-cors", "image"),
+            fetch(&silent, "same-origin", "cors", "empty"),
+            fetch(&silent, "cross-site", "navigate", "document"),
+            fetch(&silent, "same-site", "navigate", "document"),
+            fetch(&silent, "none", "navigate", "document"),
+            fetch(&silent, "cross-site", "navigate", "iframe"),
+            navigation(&format!("{silent}?go=AAAAAAAAAAAAAAAAAAAAAA")),
         ] {
             let status = shop.send(request).await.status;
             assert!(status == 200 || status == 303, "{status}");
         }
         if !has_redirect_url {
-            let shown = shop.get(&silent).await.assert(303);
+            let shown = shop.send(navigation(&silent)).await.assert(303);
             assert_eq!(shown.header("location"), Some(path.as_str()), "a link alone verifies nobody");
         }
         let read = shop.read(&verification).await;
@@ -258,9 +441,11 @@ async fn framed_page_opens_the_shop_in_another_tab() {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let (verification, path) = shop.create(with_redirect(EVEN)).await;
-    let framed = async |path: &str| shop.send(Request::get(path).header("Sec-Fetch-Dest", "iframe")).await;
-    let state = redirect_state(&framed(&format!("{path}/silent")).await);
-    let almost = framed(&callback(&state)).await.assert(200);
+    let framed = async |path: &str, cookie: &str| {
+        shop.send(fetch(path, "same-origin", "navigate", "iframe").header("Cookie", cookie)).await
+    };
+    let started = Started::new(framed(&format!("{path}/silent"), "").await);
+    let almost = framed(&callback(&started.state), &started.cookie).await.assert(200);
     assert_page(&almost);
     let almost = almost.text();
     assert!(almost.contains("data-state=\"confirming\"") && !almost.contains("data-return-to"), "{almost}");
@@ -269,7 +454,7 @@ async fn framed_page_opens_the_shop_in_another_tab() {
     let location = link.split('"').next().unwrap().replace("&#38;", "&");
     let code = location.split("&code=").nth(1).unwrap().split('&').next().unwrap();
     assert!(location.starts_with(SHOP) && shop.redeem(&verification, code).await.is_some(), "{location}");
-    let done = framed(&path).await.assert(200).text();
+    let done = framed(&path, &started.cookie).await.assert(200).text();
     assert!(done.contains("data-state=\"done\"") && !done.contains("data-return-to"), "{done}");
 }
 
@@ -300,11 +485,8 @@ async fn button_verifies_without_a_redirect_url() {
         let page = shop.expect_state(&path, "silent").await;
         assert!(!page.contains("http-equiv") && page.contains("Confirm this phone"), "{page}");
         let silent = format!("{path}/silent?sim={}", sim.replace('+', "%2B"));
-        // A page and not a redirect, because browsers apply `form-action` to redirects, too.
-        let leaving = shop.submit(&silent, &[]).await.assert(200).text();
-        let location = leaving.split("content=\"0;url=").nth(1).unwrap().split('"').next().unwrap();
-        let device_state = location.strip_prefix(&format!("{AUTHORIZE}?state=")).expect("the operator");
-        let back = shop.get(&callback(device_state)).await.assert(302);
+        let started = shop.press_button(&silent).await;
+        let back = shop.send(started.come_back()).await.assert(302);
         assert_eq!(back.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
         shop.expect_state(&path, state).await;
         assert_eq!(shop.read(&verification).await.check.verdict().unwrap().matched, state == "done");
@@ -327,7 +509,9 @@ async fn forms_of_other_sites_are_refused() {
         ("Origin", ""),
         ("X-Nothing", "else"),
     ] {
-        for (action, fields) in [("silent", &[][..]), ("next", &[("method", "secure_sna")])] {
+        for (action, fields) in
+            [("silent", &[][..]), ("next", &[("method", "secure_sna")]), ("end", &[("reason", "give_up")])]
+        {
             let request = Request::post(&format!("{path}/{action}")).header(name, value).form(fields);
             let page = shop.send(request).await.assert(403);
             assert_page(&page);
@@ -336,7 +520,7 @@ async fn forms_of_other_sites_are_refused() {
     }
     assert_eq!(shop.read(&verification).await.next_step, verification.next_step);
     let own = Request::post(&format!("{path}/silent")).header("Origin", format!("http://{host}")).form(&[]);
-    shop.send(own).await.assert(200);
+    shop.send(own).await.assert(303);
 }
 
 #[tokio::test]
@@ -353,11 +537,17 @@ async fn unknown_and_tampered_tokens_are_not_found() {
     for wrong in
         [swapped(0), swapped(20), swapped(30), swapped(41), token[1..].to_owned(), "A".repeat(43), "%3Cb%3E".to_owned()]
     {
-        for (method, action) in
-            [("GET", ""), ("GET", "/silent"), ("POST", "/silent"), ("POST", "/next"), ("GET", "/events")]
-        {
+        for (method, action) in [
+            ("GET", ""),
+            ("GET", "/silent"),
+            ("POST", "/silent"),
+            ("POST", "/next"),
+            ("POST", "/end"),
+            ("GET", "/events"),
+        ] {
             let request = Request::new(method, &format!("/v/{wrong}{action}")).header("Sec-Fetch-Site", "same-origin");
-            let request = if method == "POST" { request.form(&[("method", "secure_sna")]) } else { request };
+            let fields = [("method", "secure_sna"), ("reason", "give_up")];
+            let request = if method == "POST" { request.form(&fields) } else { request };
             let response = shop.send(request).await.assert(404);
             assert_page(&response);
             assert!(!response.text().contains("Nordwind") && !response.text().contains("<b>"), "{}", response.text());
@@ -384,6 +574,71 @@ async fn visits_are_limited() {
     }
 }
 
+/// Somebody who has the link, and reads or starts as often as possible, does not stop the user.
+#[tokio::test]
+async fn visitors_are_limited_apart() {
+    let world = World::configured(|config| {
+        config.rate_limits.device_visits = 20;
+        config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    })
+    .await;
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect(EVEN)).await;
+    let silent = format!("{path}/silent");
+    let from = |request: Request, address: &str| request.header("X-Forwarded-For", address);
+    let hammer = "203.0.113.9";
+    for _ in 0..25 {
+        shop.send(from(navigation(&path), hammer)).await;
+    }
+    shop.send(from(navigation(&path), hammer)).await.assert(429);
+    // Behind the same address, as on a mobile network: starts are not counted as visits.
+    let started = Started::new(shop.send(from(navigation(&silent), hammer)).await);
+    for _ in 0..25 {
+        shop.send(from(navigation(&silent), hammer)).await;
+    }
+    shop.send(from(navigation(&silent), hammer)).await.assert(429);
+    // A browser with a key is counted by it, one at another address by that. An invented key does not count.
+    let known = navigation(&silent).header("Cookie", &started.cookie);
+    shop.send(from(known, hammer)).await.assert(303);
+    shop.send(from(navigation(&path).header("Cookie", &started.cookie), hammer)).await.assert(200);
+    let invented = navigation(&silent).header("Cookie", format!("ringtrue-device-x={}", "A".repeat(43)));
+    shop.send(from(invented, hammer)).await.assert(429);
+    shop.send(from(navigation(&path), "203.0.113.10")).await.assert(200);
+    shop.send(from(navigation(&silent), "203.0.113.10")).await.assert(303);
+}
+
+/// Browsers accept cookies with this prefix from this host only, and over TLS.
+#[tokio::test]
+async fn key_of_the_browser_is_a_host_cookie() {
+    let base_url = BaseUrl::parse("https://eu.verify.example").unwrap();
+    let world = World::configured(|config| config.base_url = Some(base_url)).await;
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect(EVEN)).await;
+    let leaving = shop.send(navigation(&format!("{path}/silent"))).await.assert(200);
+    let cookie = leaving.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("__Host-ringtrue-device-"), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=120"), "{cookie}");
+}
+
+/// Clients without `Sec-Fetch` headers cannot show that the page sent them, and get a button.
+#[tokio::test]
+async fn old_browsers_get_a_button() {
+    let world = World::sqlite().await;
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect(EVEN)).await;
+    let page = shop.get(&path).await.assert(200).text();
+    assert!(page.contains("Confirm this phone") && !page.contains("http-equiv"), "{page}");
+    let own = format!("http://{}", world.node.address);
+    let pressed = shop.send(Request::post(&format!("{path}/silent")).header("Origin", own).form(&[])).await.assert(303);
+    let leave = Request::get(pressed.header("location").unwrap());
+    let started = Started::new(shop.send(leave.header("Cookie", cookie_of(&pressed))).await);
+    let back = shop.send(started.come_back()).await.assert(302);
+    assert!(back.header("location").unwrap().starts_with(SHOP));
+}
+
 #[tokio::test]
 async fn every_end_has_its_page() {
     let world = World::sqlite().await;
@@ -394,8 +649,12 @@ async fn every_end_has_its_page() {
     let (verification, path) = shop.create(request(EVEN, &sms)).await;
     shop.expect_state(&path, "send_sms").await;
     shop.text(ODD, &verification).await;
+    let page = shop.expect_state(&path, "send_sms_again").await;
+    assert!(page.contains("That text came from another number") && page.contains("ends in 6700"), "{page}");
+    shop.text(ODD, &verification).await;
     let page = shop.expect_state(&path, "not_matched").await;
     assert!(page.contains("Number not confirmed") && !page.contains("data-events"), "{page}");
+    assert!(page.contains("The number that answered") && !page.contains("this phone"), "on a computer: {page}");
 
     sim_swap.stop_responding();
     let asked = CreateVerification { sim_swap_period: Some(1_440), ..request(EVEN, &sms) };
@@ -408,7 +667,7 @@ async fn every_end_has_its_page() {
     let (verification, path) = shop.create(expiring).await;
     world.advance(SignedDuration::from_secs(600));
     let page = shop.expect_state(&path, "expired").await;
-    assert!(page.contains("&#38;error=check_expired"), "{page}");
+    assert!(page.contains("&#38;error=expired") && !page.contains("data-return-to"), "{page}");
     assert_eq!(shop.status(&verification).await, CheckStatus::Expired);
     world.advance(SignedDuration::from_secs(3_600));
     shop.get(&path).await.assert(404);
@@ -422,6 +681,7 @@ async fn page_speaks_the_language_of_the_browser() {
     for (accepted, query, lang, dir) in [
         ("fr-CA,fr;q=0.9,en;q=0.8", "", "fr", "ltr"),
         ("ja", "", "en", "ltr"),
+        ("en;q=0.1,de;q=0.9", "", "de", "ltr"),
         ("fr", "?lang=pl", "pl", "ltr"),
         ("fr", "?lang=ar-XB", "ar-XB", "rtl"),
         ("nl", "?lang=%22%3E%3Cscript%3E", "nl", "ltr"),
@@ -431,6 +691,13 @@ async fn page_speaks_the_language_of_the_browser() {
         assert_page(&page);
         assert!(page.text().contains(&format!("<html lang=\"{lang}\" dir=\"{dir}\">")), "{}", page.text());
         assert!(!page.text().contains("\"><script>"), "{}", page.text());
+    }
+    let chosen = CreateVerification { locale: Some("it-CH".parse().unwrap()), ..request(EVEN, &[]) };
+    let (_, path) = shop.create(chosen).await;
+    for (query, lang) in [("", "it"), ("?lang=pl", "pl"), ("?lang=xx", "it")] {
+        let request = Request::get(&format!("{path}{query}")).header("Accept-Language", "fr");
+        let page = shop.send(request).await.assert(200).text();
+        assert!(page.contains(&format!("<html lang=\"{lang}\"")), "{page}");
     }
     let unknown = shop.send(Request::get("/v/x").header("Accept-Language", "de")).await.assert(404).text();
     assert!(unknown.contains("Dieser Link ist ungültig"), "{unknown}");

@@ -707,8 +707,8 @@ async fn completion_code_can_be_redeemed_again(world: World) {
     let completed = client.get(id(&created)).await;
     assert_completed(&completed, true, "reverse_sms");
 
-    let page = world.node.engine.verifications.page(token).await.unwrap().expect("the page of the verification");
-    let PageState::Done { matched: true, return_to: Some(url) } = page.state else { panic!("{page:?}") };
+    let page = world.node.engine.verifications.page(token, &[]).await.unwrap().expect("the page of the verification");
+    let PageState::Done { matched: true, return_to: Some(url), .. } = page.state else { panic!("{page:?}") };
     assert!(url.starts_with(redirect_url), "the URL is kept");
     let parameters: BTreeMap<_, _> = query(&url).into_iter().collect();
     assert_eq!(

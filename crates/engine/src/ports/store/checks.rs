@@ -217,6 +217,8 @@ pub struct RedirectSessionRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectSession {
     pub input: Sealed,
+    /// Of the last redirect, until its `state` is consumed.
+    pub state_hash: Option<TokenHash>,
     pub verdict: Option<SealedVerdict>,
     pub wrong_codes: u32,
 }

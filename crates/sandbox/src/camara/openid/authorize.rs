@@ -48,7 +48,9 @@ pub(in crate::camara) fn authorization_endpoint(
     };
     match authorize_device(state, client, &redirect_uri, &parameters) {
         Ok(AuthorizeOutcome::Code { code }) => client_redirect.redirect(&[("code", &code)], parameters.get("state")),
-        Ok(AuthorizeOutcome::NoRedirect) => text_response(StatusCode::OK, "simulated network timeout: no redirect"),
+        Ok(AuthorizeOutcome::NoRedirect) => {
+            text_response(StatusCode::GATEWAY_TIMEOUT, "simulated network timeout: no redirect")
+        }
         Err(error) => client_redirect.redirect_error(error, parameters.get("state")),
     }
 }

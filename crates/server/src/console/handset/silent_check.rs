@@ -27,6 +27,7 @@ use crate::{
         forms::{FormFields, SessionForm},
     },
     http::{app::App, parameters::PathParameters, problem::Problem, request_context::RequestContext},
+    sandbox_operator::SimulatedAuthorization,
 };
 
 /// Maximum wait for the simulated operator, which never responds for some SIMs.
@@ -136,10 +137,12 @@ impl SimulatedBrowser {
     async fn authorize_at_operator(&mut self, app: &App, url: &str) -> Option<String> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorization_forwarder.forward(query)).await {
-            Err(_) => Err("the operator does not respond; the check expires at the end of its TTL"),
+            Err(_) | Ok(Some(Ok(SimulatedAuthorization::Silence))) => {
+                Err("the operator does not respond; the check expires at the end of its TTL")
+            }
             Ok(None) => Err("the sandbox operator is disabled in this deployment"),
             Ok(Some(Err(_))) => Err("the sandbox operator did not respond"),
-            Ok(Some(Ok(response))) => Ok(response),
+            Ok(Some(Ok(SimulatedAuthorization::Response(response)))) => Ok(response),
         };
         let response = match response {
             Ok(response) => response,
@@ -202,7 +205,7 @@ async fn return_to_callback(
     let connector = url.path_segments().and_then(|segments| segments.rev().nth(1)).unwrap_or_default();
     let device_return =
         DeviceReturn { connector, state, peer, address: context.client_ip, query: &query, headers: &[] };
-    Ok(app.engine.silent.handle_authorization_response(device_return).await?)
+    Ok(app.engine.silent.handle_authorization_response(device_return, &[]).await?)
 }
 
 /// Removes the host and truncates long query values.

@@ -108,7 +108,7 @@ impl ResponseFormat {
             return ResponseFormat::Json;
         }
         let languages = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
-        ResponseFormat::Html(Language::negotiate(None, languages))
+        ResponseFormat::Html(Language::negotiate([], languages))
     }
 
     /// Renders a response, or a problem in this format.
@@ -169,6 +169,7 @@ fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
         StatusCode::TOO_MANY_REQUESTS => DeviceState::Busy,
         StatusCode::GONE => DeviceState::Expired,
         StatusCode::CONFLICT => DeviceState::Used,
+        StatusCode::FORBIDDEN => DeviceState::OtherBrowser,
         status if status.is_client_error() => DeviceState::Unknown,
         _ => DeviceState::Unavailable,
     }

@@ -2,8 +2,10 @@
 //! endpoints for devices.
 //!
 //! The products differ in scope, create parameters and result. Queries of devices contain tokens and codes and are never
-//! logged. [`device_response`] contains the responses at the end of the redirect chain.
+//! logged. [`device_response`] contains the responses at the end of the redirect chain, and [`browser_cookie`] the keys of
+//! browsers that began it at the hosted page.
 
+pub(super) mod browser_cookie;
 mod device_response;
 
 use std::sync::Arc;
@@ -22,7 +24,10 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine,
     rate_limit::RateLimitClass,
-    silent::{CreateSilent, CreatedSilent, DeviceRequest, DeviceReturn, NextStep, RedirectError},
+    silent::{
+        CreateSilent, CreatedSilent, DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError,
+        RedirectOutcome,
+    },
 };
 use serde::Serialize;
 
@@ -43,9 +48,12 @@ use super::{
     routes::{Routes, get, post},
     verification_page,
 };
-pub(super) use device_response::accept_quality;
 pub use device_response::redirect;
-use device_response::{RedirectStep, ResponseFormat, head_response};
+use device_response::{RedirectStep, head_response};
+pub(super) use device_response::{ResponseFormat, accept_quality};
+
+/// Where a device comes over TLS after the header enrichment listener.
+const HANDLE_PATH: &str = "/southbound/header-enrichment/return";
 
 /// A product that verifies the device by redirects.
 trait SilentProduct: RequiredScope {
@@ -63,6 +71,7 @@ impl SilentProduct for Discovery {
 pub fn routes() -> Routes {
     Routes::default()
         .route("/southbound/camara/{connector}/callback", get(oauth_callback).completes_after_disconnect())
+        .route(HANDLE_PATH, get(header_enrichment_return).completes_after_disconnect())
         .merge(product_routes::<SecureSna>([
             "/v1/number-verification/secure-sna-checks",
             "/v1/number-verification/secure-sna-checks/{check_id}",
@@ -251,19 +260,22 @@ async fn oauth_callback(
     let format = ResponseFormat::from_headers(&parts.headers);
     let finish = async {
         let query = DeviceQuery::parse(parts.uri.query())?;
-        let state = query.get_unique("state")?;
-        let state = state.ok_or_else(|| Problem::bad_request("missing query parameter `state`"))?.to_owned();
+        let state = query.require_state()?;
         if parts.method == Method::HEAD {
             return Ok(head_response());
         }
         // Devices can send any header here. Enrichment headers are only accepted on the enrichment listener.
-        let parameters = ReturnParameters { state: &state, query: &query.into_pairs(), enriched: &[] };
-        finish_redirect(&app, &context, &ids, parameters, &parts.headers).await
+        let returned = device_return(&context, &ids, &state, &query.0, &[]);
+        let keys = browser_cookie::read_keys(&app, &parts.headers);
+        let end = app.engine.silent.handle_authorization_response(returned, &keys).await?;
+        finish_redirect(&app, &context, &parts.headers, &end).await
     };
     format.render(finish.await)
 }
 
 /// `GET /he/{connector}/{state}`
+///
+/// This listener is without TLS: the device learns its result at [`HANDLE_PATH`] of the public listener.
 async fn header_enrichment_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -277,35 +289,60 @@ async fn header_enrichment_callback(
     let state = ids.get("state").unwrap_or_default();
     let headers: Vec<_> =
         request.headers().iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-    let parameters = ReturnParameters { state, query: &[], enriched: &headers };
-    format.render(finish_redirect(&app, &context, &ids, parameters, request.headers()).await)
+    let hand_over = async {
+        let returned = device_return(&context, &ids, state, &[], &headers);
+        let handle = app.engine.silent.handle_plain_response(returned).await?;
+        redirect(&format!("{}{HANDLE_PATH}?state={handle}", app.engine.base_url()))
+    };
+    format.render(hand_over.await)
 }
 
-/// What a device brings back from its operator.
-#[derive(Clone, Copy)]
-struct ReturnParameters<'a> {
+/// `GET /southbound/header-enrichment/return`
+///
+/// Completes even if the device disconnects, as its handle can be used once.
+async fn header_enrichment_return(
+    State(app): State<App>,
+    State(context): State<Arc<RequestContext>>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let format = ResponseFormat::from_headers(&parts.headers);
+    let finish = async {
+        let handle = DeviceQuery::parse(parts.uri.query())?.require_state()?;
+        if parts.method == Method::HEAD {
+            return Ok(head_response());
+        }
+        let browser_keys = browser_cookie::read_keys(&app, &parts.headers);
+        let returned = HandleReturn { handle: &handle, address: context.client_ip, browser_keys: &browser_keys };
+        let end = app.engine.silent.finish_with_handle(returned).await?;
+        finish_redirect(&app, &context, &parts.headers, &end).await
+    };
+    format.render(finish.await)
+}
+
+fn device_return<'a>(
+    context: &RequestContext,
+    ids: &'a PathParameters,
     state: &'a str,
     query: &'a [(String, String)],
-    /// Headers that the operator may have enriched.
-    enriched: &'a [(String, Vec<u8>)],
+    headers: &'a [(String, Vec<u8>)],
+) -> DeviceReturn<'a> {
+    let connector = ids.get("connector").unwrap_or_default();
+    let &RequestContext { peer, client_ip: address, .. } = context;
+    DeviceReturn { connector, state, peer, address, query, headers }
 }
 
-/// Handles a device that returns from its operator. `headers` are those of the browser.
+/// Responds to a device that has returned from its operator, over TLS.
 async fn finish_redirect(
     app: &App,
     context: &Arc<RequestContext>,
-    ids: &PathParameters,
-    ReturnParameters { state, query, enriched }: ReturnParameters<'_>,
     headers: &HeaderMap,
+    end: &RedirectOutcome,
 ) -> Result<Response, Problem> {
-    let connector = ids.get("connector").unwrap_or_default();
-    let &RequestContext { peer, client_ip: address, .. } = &**context;
-    let returned = DeviceReturn { connector, state, peer, address, query, headers: enriched };
-    let end = app.engine.silent.handle_authorization_response(returned).await?;
     if let Some(verification) = end.verification.as_ref().filter(|verification| verification.began_at_page) {
-        return verification_page::finish_at_page(app, context, headers, &end, verification).await;
+        return verification_page::finish_at_page(app, context, headers, end, verification).await;
     }
-    ResponseFormat::from_headers(headers).render_outcome(&app.engine, &end, RedirectStep::Return)
+    ResponseFormat::from_headers(headers).render_outcome(&app.engine, end, RedirectStep::Return)
 }
 
 /// An operator's authorization code may be a JWT.
@@ -353,8 +390,9 @@ impl DeviceQuery {
         }
     }
 
-    fn into_pairs(self) -> Vec<(String, String)> {
-        self.0
+    fn require_state(&self) -> Result<String, Problem> {
+        let state = self.get_unique("state")?;
+        Ok(state.ok_or_else(|| Problem::bad_request("missing query parameter `state`"))?.to_owned())
     }
 }
 
@@ -383,13 +421,13 @@ mod tests {
             (Some("code=%ff"), None),
             (Some("%c3=a&state=b&error_description=Acc%E8s"), Some(vec![("state", "b")])),
         ] {
-            let pairs = |parameters: DeviceQuery| parameters.into_pairs();
+            let pairs = |parameters: DeviceQuery| parameters.0;
             let expected = expected.map(|pairs| pairs.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect());
             assert_eq!(DeviceQuery::parse(query).ok().map(pairs), expected, "{query:?}");
         }
         assert!(DeviceQuery::parse(Some(&format!("state={}", "x".repeat(4_097)))).is_err());
         for (endless, kept) in [("a=1&".repeat(33), 32), (format!("a={}", "x".repeat(4_097)), 0)] {
-            assert_eq!(DeviceQuery::parse(Some(&endless)).map(|query| query.into_pairs().len()).ok(), Some(kept));
+            assert_eq!(DeviceQuery::parse(Some(&endless)).map(|query| query.0.len()).ok(), Some(kept));
         }
         let late = format!("{}state=b", "a=1&".repeat(40));
         assert_eq!(DeviceQuery::parse(Some(&late)).unwrap().get_unique("state").unwrap(), Some("b"));

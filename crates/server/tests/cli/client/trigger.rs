@@ -63,6 +63,16 @@ fn trigger_opens_the_url_of_a_silent_check() {
 }
 
 #[test]
+fn operator_that_never_answers_is_reported() {
+    let client = TestClient::signed_in();
+    let created = client.json("secure-sna create +990123456798");
+    let silent = client.run("trigger").expect_code(1).errors();
+    assert!(silent.contains("the operator did not answer"), "{silent}");
+    let check = client.json(&format!("secure-sna get {}", text(&created, "check_id")));
+    assert_eq!(text(&check, "status"), "PENDING");
+}
+
+#[test]
 fn check_with_error_fails_the_command() {
     let client = TestClient::signed_in();
     client.run("reverse-sms create +990123456799").expect_code(0);

@@ -43,6 +43,15 @@ fn verify_walks_every_path() {
 }
 
 #[test]
+fn operator_that_never_answers_leads_to_the_next_method() {
+    let client = TestClient::signed_in();
+    let done = client.run("verify +990123456798 --methods secure-sna --output json").expect_code(1);
+    assert!(done.errors().contains("The operator did not answer. The phone goes on"), "{}", done.errors());
+    let end = last_line(&done.text());
+    assert_eq!((&end["error_code"], &end["steps"][0]["error_code"]), (&json!("methods_exhausted"), &json!("given_up")));
+}
+
+#[test]
 fn first_trial_can_be_repeated() {
     let client = TestClient::signed_in();
     for _ in 0..8 {
