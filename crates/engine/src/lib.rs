@@ -24,7 +24,7 @@ pub mod operator_access;
 mod pending_codes;
 pub mod ports;
 pub mod rate_limit;
-mod rate_shares;
+pub mod rate_shares;
 pub mod reassembly;
 pub mod request_log;
 pub mod reverse_sms;

@@ -31,20 +31,20 @@ use crate::{
         Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, MaintenanceStore, NodeId,
         NodeStore, PublishedDemand, StoreError, TimeSample,
     },
-    rate_limit::{NodeShare, RateLimiter},
-    rate_shares::{self, Demand},
+    rate_limit::{LimitSubject, RateLimiter},
+    rate_shares::{PublishedCalls, SubjectKey, encode_calls},
     request_log::RequestLog,
     tokens::Tokens,
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Nodes exchange their demand with each heartbeat, and once in between.
-const EXCHANGES_PER_HEARTBEAT: u32 = 2;
+/// Nodes exchange their calls with each heartbeat, and in between.
+const EXCHANGES_PER_HEARTBEAT: u32 = 4;
 /// A node without a heartbeat for this long is dead.
 pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
-/// A node that has published no demand for this long has no share of rate limits. The share of a dead node is therefore
-/// divided among the others after at most 1.7 s; a live node may miss an exchange.
-const DEMAND_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
+/// The calls of a node that has published none for this long no longer count. The part of a dead node is therefore
+/// divided among the others after at most 1.5 s; a live node may miss exchanges.
+const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
 /// Partitions are created this long before they are needed.
 const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
@@ -189,7 +189,7 @@ impl Node {
         self.context.keyed_hash(&[purpose.as_bytes()])
     }
 
-    /// Records a heartbeat and updates this node's share of the rate limits.
+    /// Records a heartbeat and exchanges calls for rate limits.
     pub async fn send_heartbeat(&self) -> Result<(), StoreError> {
         self.record_heartbeat(None).await
     }
@@ -217,33 +217,33 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes this node's demand, reads that of the other live nodes, and updates this node's share of the rate
-    /// limits. Does nothing while this is the only node.
+    /// Publishes the calls that this node has received lately, and applies those of the other live nodes to the rate
+    /// limits. Publishes nothing while this is the only node.
     pub async fn exchange_demand(&self) -> Result<(), StoreError> {
-        let now = self.context.now();
-        let own = self.rate_limiter.demand(now);
-        let mut live = vec![];
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !peers.is_empty() {
-            let others = self.store.exchange_demand(self.id, rate_shares::encode_demand(&own), now).await?;
-            peers.retain(|peer| others.iter().all(|other| other.node != *peer));
-            let is_live = |other: &PublishedDemand| now.duration_since(other.published_at) <= DEMAND_STALE_AFTER;
-            let decode = |other: PublishedDemand| (other.node, rate_shares::decode_demand(&other.demand));
-            live.extend(others.into_iter().filter(is_live).map(decode));
-            // Nodes that were alone until now have not published anything yet.
-            live.extend(peers.into_iter().map(|peer| (peer, Demand::new())));
+        if self.peers.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            self.rate_limiter.apply_exchange(self.id, &[], &[], self.context.now());
+            return Ok(());
         }
-        live.push((self.id, own));
-        live.sort_unstable_by_key(|(node, _)| *node);
-        let rank = live.iter().position(|(node, _)| *node == self.id).unwrap_or(0);
-        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let share = NodeShare { nodes: count(live.len()), rank: count(rank) };
-        let demands: Vec<Demand> = live.into_iter().map(|(_, demand)| demand).collect();
-        self.rate_limiter.set_shares(share, &demands, now);
+        let now = self.context.now();
+        let recent = self.rate_limiter.recent_calls(now).into_iter();
+        let with_key = |(subject, calls)| Ok((subject, self.subject_key(&subject)?, calls));
+        let own = recent.map(with_key).collect::<Result<Vec<_>, StoreError>>()?;
+        let published = encode_calls(own.iter().map(|(_, key, calls)| (*key, *calls)));
+        let others = self.store.exchange_demand(self.id, published, now).await?;
+        let is_live = |other: &&PublishedDemand| now.duration_since(other.published_at) <= CALLS_STALE_AFTER;
+        let others: Vec<_> = others.iter().filter(is_live).map(PublishedCalls::decode).collect();
+        self.rate_limiter.apply_exchange(self.id, &own, &others, now);
         Ok(())
     }
 
-    /// Synchronises the clock, sends heartbeats and exchanges demand until the future is dropped.
+    /// Nodes publish subjects as keyed hashes, because some are addresses.
+    fn subject_key(&self, subject: &LimitSubject) -> Result<SubjectKey, StoreError> {
+        let hash = self.context.keyed_hash(&[b"rate limit", subject.encode().as_bytes()])?;
+        let [a, b, c, d, e, f, g, h, ..] = hash;
+        Ok(SubjectKey::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// Synchronises the clock, sends heartbeats and exchanges calls until the future is dropped.
     pub async fn run_heartbeat(&self) {
         let mut ticks = interval(HEARTBEAT_INTERVAL / EXCHANGES_PER_HEARTBEAT);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -253,7 +253,7 @@ impl Node {
             ticks.tick().await;
             if exchange < EXCHANGES_PER_HEARTBEAT {
                 if let Err(error) = self.exchange_demand().await {
-                    tracing::debug!(%error, "failed to exchange request demand; retrying");
+                    tracing::debug!(%error, "failed to exchange calls for rate limits; retrying");
                 }
                 continue;
             }

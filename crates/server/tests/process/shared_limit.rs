@@ -1,4 +1,4 @@
-//! Three processes that divide the rate limit of a workspace by demand.
+//! Three processes that divide the rate limit of a workspace.
 
 use std::{
     collections::BTreeMap,
@@ -53,15 +53,41 @@ async fn limit_follows_demand() {
     load.measure(2).await;
     load.assert_admitted(SHARED_LIMIT, 5).await;
 
-    // No call waits for another machine: nodes that cannot exchange their demand keep their shares.
+    // No call waits for another machine: nodes that cannot exchange their calls keep their parts.
     let locks = [database.lock("node_demand"), database.lock("nodes")];
     load.assert_admitted(SHARED_LIMIT, 4).await;
     drop(locks);
     load.measure(2).await;
 
-    // The share of a dead node returns to the others.
+    // The part of a dead node returns to the others.
     nodes[2].kill();
     load.assert_admitted(*WHOLE_LIMIT.start()..=*SHARED_LIMIT.end(), 4).await;
+}
+
+/// A client at four fifths of the limit, whose calls move from node to node, is never refused.
+#[tokio::test]
+async fn client_below_its_limit_is_not_refused_after_a_move() {
+    let database = Database::postgres().await;
+    let deployment = Deployment::new(database.address());
+    let nodes = [(); 3].map(|()| deployment.serve_with(&[("RINGTRUE_RATE_LIMITS__READ", LIMIT.to_string())]));
+    let token = deployment.product_token(&nodes[0], json!({})).await;
+    for node in &nodes {
+        wait_until_known(node, &token).await;
+    }
+    let request = Request::get(&format!("{CHECKS}?size=1")).bearer(&token);
+    let mut calls = interval(Duration::from_secs(1) / u32::try_from(LIMIT * 8 / 10).unwrap());
+    // Late calls are not caught up: they would exceed the limit.
+    calls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for (number, calls_until_move) in
+        [LIMIT, LIMIT / 2, LIMIT * 2, LIMIT / 3, LIMIT, LIMIT * 3, LIMIT].iter().enumerate()
+    {
+        let node = &nodes[number % nodes.len()];
+        for call in 0..*calls_until_move {
+            calls.tick().await;
+            let response = node.send(request.clone()).await;
+            assert_eq!(response.status, 200, "call {call} after move {number}: {}", response.text());
+        }
+    }
 }
 
 /// Clients that exceed the limit on some nodes, until dropped.
