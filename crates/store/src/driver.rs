@@ -187,6 +187,12 @@ pub(crate) trait Database:
         std::future::ready(Ok(()))
     }
 
+    /// Fails if the disk of the database is full, as far as a small transaction does not tell: a file may have room for
+    /// it.
+    fn probe_disk(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     fn change_notification(&self) -> &Arc<Notify>;
 
     /// Notifies this node's listeners of a control-plane change that it has committed.

@@ -59,6 +59,10 @@ impl ServerProcess {
     }
 
     /// SIGTERM.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn terminate(&self) {
         let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
         assert!(status.success(), "{status}");

@@ -17,8 +17,8 @@ use super::{
     routes::Routes,
 };
 
-/// Caches the ping result so that probes cause no load.
-const PING_CACHE_DURATION: Duration = Duration::from_millis(500);
+/// Caches the ping result so that probes cause little load: a ping writes to the disk.
+const PING_CACHE_DURATION: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub fn routes() -> Routes {

@@ -16,6 +16,7 @@ use ringtrue_test_support::{
     server_process::ServerProcess,
 };
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 /// Path of Reverse SMS checks.
@@ -31,6 +32,41 @@ pub struct Deployment {
     binary: PathBuf,
     /// Id and credential printed by the command line.
     workspace: Value,
+}
+
+/// A disk in the mount namespace of a server.
+pub struct SmallDisk {
+    deployment: Deployment,
+    server: u32,
+    directory: TempDir,
+}
+
+impl SmallDisk {
+    /// Runs a command of the binary where the disk is mounted.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.enter(self.deployment.binary.as_os_str()).args(arguments).output().unwrap()
+    }
+
+    pub fn fill(&self) {
+        let full =
+            self.enter("sh".as_ref()).args(["-c", "cat /dev/zero > \"$0\""]).arg(self.filling()).output().unwrap();
+        assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"), "{full:?}");
+    }
+
+    pub fn free(&self) {
+        assert!(self.enter("rm".as_ref()).arg(self.filling()).status().unwrap().success());
+    }
+
+    fn filling(&self) -> PathBuf {
+        self.directory.path().join("filling")
+    }
+
+    fn enter(&self, program: &OsStr) -> Command {
+        let mut nsenter = self.deployment.set_up(Command::new("nsenter"));
+        nsenter.arg("--target").arg(self.server.to_string()).args(["--user", "--preserve-credentials", "--mount"]);
+        nsenter.arg(program);
+        nsenter
+    }
 }
 
 impl Deployment {
@@ -106,6 +142,21 @@ impl Deployment {
         strace.args(["-D", "-f", "--quiet=all", "--output=/dev/null"]);
         strace.arg(format!("--trace={call}")).arg(format!("--inject={call}:{fault}"));
         ServerProcess::start(strace.arg(&self.binary).arg("serve"))
+    }
+
+    /// A process on a copy of the SQLite database, on a disk of a few megabytes that only it can see.
+    pub fn serve_on_small_disk(&self) -> (ServerProcess, SmallDisk) {
+        let directory = TempDir::new().unwrap();
+        let source = Path::new(self.store.strip_prefix("sqlite:").expect("a SQLite database"));
+        let copy = directory.path().join(source.file_name().expect("a file"));
+        let deployment = self.with_store(&format!("sqlite:{}", copy.display()));
+        let mut unshare = deployment.set_up(Command::new("unshare"));
+        unshare.args(["--user", "--map-root-user", "--mount", "sh", "-euc"]);
+        unshare.arg("mount -t tmpfs -o size=8m tmpfs \"$1\"; cp \"$2\"* \"$1\"; exec \"$3\" serve");
+        unshare.arg("sh").arg(directory.path()).arg(source).arg(&self.binary);
+        let server = ServerProcess::start(&mut unshare).expect("the service is ready");
+        let disk = SmallDisk { deployment, server: server.id(), directory };
+        (server, disk)
     }
 
     /// A process whose writes, syncs and sent data `strace` records in a file. Syncs take longer than usual, so that a

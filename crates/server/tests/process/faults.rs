@@ -65,6 +65,41 @@ async fn writes_are_refused_after_a_disk_failure_until_restart() {
     server.send(create()).await.assert(201);
 }
 
+/// Small writes still succeed on a full disk, as long as the log of SQLite has room that was allocated before.
+#[tokio::test]
+async fn node_is_not_ready_on_a_full_disk() {
+    let database = Database::sqlite().await;
+    let deployment = Deployment::new(database.address());
+    let (server, disk) = deployment.serve_on_small_disk();
+    assert_eq!(server.send(Request::get("/readyz")).await.status, 200);
+    let manager = deployment.manager(server.address).await;
+    let create = || Request::post(&format!("{}/credentials", deployment.path())).bearer(&manager).json(&json!({}));
+    server.send(create()).await.assert(201);
+
+    disk.fill();
+    poll_until("the node is not ready", async || server.send(Request::get("/readyz")).await.status == 503).await;
+    assert_eq!(server.send(Request::get("/livez")).await.status, 200);
+    let mut stored = 0;
+    let refused = loop {
+        let response = server.send(create()).await;
+        if response.status != 201 {
+            break response;
+        }
+        stored += 1;
+        assert!(stored < 10_000, "the disk is not full");
+    };
+    assert_unavailable(&refused);
+    assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
+    let doctor = disk.run(&["doctor"]);
+    assert!(!doctor.status.success());
+    let report = String::from_utf8_lossy(&doctor.stdout);
+    assert!(report.contains("disk full") && report.contains("free space"), "{report}");
+
+    disk.free();
+    poll_until("the node is ready", async || server.send(Request::get("/readyz")).await.status == 200).await;
+    server.send(create()).await.assert(201);
+}
+
 /// Downtime of the server: longer than any timeout.
 const DOWNTIME: Duration = Duration::from_secs(8);
 /// Maximum response time.

@@ -184,11 +184,12 @@ fn missing_row_error() -> StoreError {
     StoreError::CorruptRow { table: "database_state", row: "1".to_owned(), problem: "the row is missing".to_owned() }
 }
 
-/// Makes a small write, which fails on a read-only or full database, and checks that this release can use the schema.
+/// Makes a small write, which fails on a read-only database, and checks that this release can use the schema. The write
+/// changes the row by a millisecond, because `SQLite` does not write a page that stays the same.
 /// Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the expanded schema.
 async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<(), StoreError> {
     let newest = migration::newest_version(known);
-    let update = "update database_state set latest_at = latest_at where id = 1
+    let update = "update database_state set latest_at = latest_at + 1 where id = 1
                   returning (select count(*) from schema_migrations where version <= $1),
                             (select oldest_version from schema_compatibility where id = 1)";
     let row = tx.first(update, values![newest]).await?;
@@ -340,10 +341,14 @@ impl<D: Database> NodeStore for SqlStore<D> {
 #[async_trait]
 impl<D: Database> HousekeepingStore for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
-        let write = self.database.transact_reserved(work!(|tx| {
-            write_and_check_schema(tx, D::MIGRATIONS).await?;
-            Ok(TransactionEnd::Commit(()))
-        }));
+        let write = async {
+            let transaction = self.database.transact_reserved(work!(|tx| {
+                write_and_check_schema(tx, D::MIGRATIONS).await?;
+                Ok(TransactionEnd::Commit(()))
+            }));
+            transaction.await?;
+            self.database.probe_disk().await
+        };
         let late = |_| StoreError::Unavailable("write probe timed out after 2 s".to_owned());
         timeout(PING_TIMEOUT, write).await.map_err(late)?
     }

@@ -7,6 +7,7 @@
 mod backup;
 mod checkpointer;
 mod connection;
+mod disk_probe;
 mod operations;
 mod readers;
 mod schema;
@@ -15,7 +16,11 @@ mod tests;
 mod wal_syncer;
 mod writer;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use ringtrue_engine::{ports::StoreError, search_limit::SearchPermit};
 use tokio::sync::Notify;
@@ -48,6 +53,8 @@ pub(crate) struct Sqlite {
     searches: readers::ReaderPool,
     search_timeout: Duration,
     checkpointer: Arc<checkpointer::Checkpointer>,
+    /// Of the database file.
+    directory: PathBuf,
     change_notification: Arc<Notify>,
 }
 
@@ -74,6 +81,11 @@ impl Sqlite {
             searches,
             search_timeout,
             checkpointer: Arc::new(checkpointer::Checkpointer::new(path.to_owned())),
+            directory: path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new("."))
+                .to_owned(),
             change_notification: Arc::default(),
         })
     }
@@ -174,6 +186,12 @@ impl Database for Sqlite {
     async fn checkpoint(&self) -> Result<(), StoreError> {
         let checkpointer = Arc::clone(&self.checkpointer);
         tokio::task::spawn_blocking(move || checkpointer.run()).await.map_err(|_| thread_stopped_error())?
+    }
+
+    async fn probe_disk(&self) -> Result<(), StoreError> {
+        let directory = self.directory.clone();
+        let probe = tokio::task::spawn_blocking(move || disk_probe::write_to_disk(&directory));
+        probe.await.map_err(|_| thread_stopped_error())?
     }
 
     fn change_notification(&self) -> &Arc<Notify> {
