@@ -152,14 +152,34 @@ def test_systemd_unit_is_hardened():
     run("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=15", DEPLOY / "systemd/ringtrue.service")
 
 
+def shell_blocks(path):
+    """The blocks of shell commands of a page."""
+    blocks = re.findall(r"^( *)```sh\n(.*?)^ *```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in blocks]
+
+
+@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/backup.md", "deploy/README.md"])
+def test_documented_setup_creates_the_user_of_the_service(page):
+    users = [line for block in shell_blocks(ROOT / page) for line in block.splitlines() if line.startswith("useradd ")]
+    unit = (DEPLOY / "systemd/ringtrue.service").read_text()
+    assert len(users) == 1 and f"User={users[0].split()[-1]}\n" in unit
+    [block] = [block for block in shell_blocks(ROOT / page) if users[0] in block]
+    assert "ringtrue" not in block.split(users[0])[0].replace("/ringtrue", "").replace("ringtrue binary", "")
+    lines = [line for line in block.splitlines() if line.startswith(("useradd ", "install -d ", "(umask", "chown "))]
+    # In copies of the directories that the commands change, which only these processes see.
+    copies = "mount -t tmpfs tmpfs /mnt; cp -a /etc /mnt; mount --bind /mnt/etc /etc; mount -t tmpfs tmpfs /var/lib"
+    shown = "stat --format '%U %a' /etc/ringtrue /var/lib/ringtrue; runuser -u ringtrue -- ls /etc/ringtrue"
+    privilege = [] if os.getuid() == 0 else ["sudo"]
+    script = "\n".join(["set -eu", copies, *lines, shown])
+    assert run(*privilege, "unshare", "--mount", "sh", "-c", script).split("\n")[:2] == ["ringtrue 700"] * 2
+
+
 def test_binary_accepts_settings_of_the_unit(tmp_path):
     text = (DEPLOY / "systemd/ringtrue.service").read_text()
     settings = dict(line.split("=", 1) for line in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
-    for name, source in re.findall(r"^LoadCredential=([^:]+):(.+)$", text, re.MULTILINE):
-        assert source.startswith("/etc/ringtrue/")
-        (tmp_path / name).write_text(MASTER_KEY + "\n")
-        (tmp_path / name).chmod(0o440 if os.getuid() == 0 else 0o400)
-    settings = {name: value.replace("%d", str(tmp_path)) for name, value in settings.items()}
+    (tmp_path / "master.key").write_text(MASTER_KEY + "\n")
+    (tmp_path / "master.key").chmod(0o600)
+    settings = {name: value.replace("/etc/ringtrue", str(tmp_path)) for name, value in settings.items()}
     settings["RINGTRUE_STORE__URL"] = f"sqlite:{tmp_path}/ringtrue.db"
     run(BINARY, "migrate", env=environment(**settings), cwd=tmp_path)
     # This command needs the master key.
