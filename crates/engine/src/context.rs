@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
 use ringtrue_domain::{
     account::AccountId,
@@ -19,6 +20,8 @@ use crate::{
     keys::KeyRing,
     ports::{Clock, ControlPlaneStore, Entropy, StoreError},
 };
+
+const MIN_DERIVED_TOKEN_BYTES: usize = 16;
 
 /// Time, randomness, the control plane in memory, and the settings of the deployment.
 pub(crate) struct Context {
@@ -45,6 +48,22 @@ impl Context {
     /// Keyed hash, which reveals nothing without the master key.
     pub(crate) fn keyed_hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
         self.keys().hash(parts).ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))
+    }
+
+    /// A token that is not stored, such as that of a link. The link key derives it, and rotates.
+    pub(crate) fn derive_token(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
+        let derived = self.keys().derive_token(parts, self.now());
+        derived.ok_or_else(|| StoreError::Refused("no active link key".to_owned()))
+    }
+
+    /// Whether `given` is a token of [`derive_token`](Self::derive_token), or its first half, by a link key that is
+    /// not gone.
+    pub(crate) fn is_derived_token(&self, parts: &[&[u8]], given: &[u8]) -> bool {
+        let is_long_enough = given.len() >= MIN_DERIVED_TOKEN_BYTES;
+        is_long_enough
+            && self.keys().valid_tokens(parts, self.now()).any(|token| {
+                token.get(..given.len()).is_some_and(|token| verify_slices_are_equal(token, given).is_ok())
+            })
     }
 
     pub(crate) fn hash_number(&self, number: &Msisdn) -> Result<NumberHash, StoreError> {

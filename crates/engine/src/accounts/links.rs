@@ -1,9 +1,8 @@
 //! Single-use links: to set a password, or to sign in without one.
 //!
-//! A link's token is an id and a keyed hash of that id. A forged token is rejected without a query, and the token can
+//! A link's token is an id and a MAC of that id by the link key. A forged token is rejected without a query, and the token can
 //! be rebuilt from the id.
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -20,6 +19,8 @@ use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHa
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+/// An id and a 16-byte MAC.
+const LINK_TOKEN_BYTES: usize = 32;
 
 /// Purpose of a token: a token of one kind is not valid as another.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ impl LinkKind {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("AccessLink(…)")]
 pub struct AccessLink {
-    /// Identifies the link; useless without the keyed hash.
+    /// Identifies the link; useless without the MAC.
     pub id: Uuid,
     pub email: Email,
     /// Path and query relative to the deployment's base URL.
@@ -70,8 +71,8 @@ impl From<passwords::PasswordQueueFull> for LinkError {
 impl Accounts {
     /// Returns a valid link's account and purpose. The link remains usable.
     pub async fn find_link(&self, token: &str) -> Result<OneTimeLink, LinkError> {
-        self.verify_link_token(LinkKind::Account, token)?.ok_or(LinkError::Invalid)?;
-        let found = self.store.find_link(self.hash_link_token(token)?, self.context.now()).await?;
+        let id = self.verify_link_token(LinkKind::Account, token).ok_or(LinkError::Invalid)?;
+        let found = self.store.find_link(self.hash_link_id(id)?, self.context.now()).await?;
         found.ok_or(LinkError::Invalid)
     }
 
@@ -83,10 +84,11 @@ impl Accounts {
         password: Option<&str>,
         client: &ClientInfo,
     ) -> Result<SignInStep, LinkError> {
+        let id = self.verify_link_token(LinkKind::Account, token).ok_or(LinkError::Invalid)?;
         let OneTimeLink { account, purpose, .. } = self.find_link(token).await?;
         let new_event = |action| self.context.new_account_audit_event(Actor::Account(account.id), action, account.id);
         let mut audit = vec![new_event(Action::AccountSignedIn)];
-        let link = self.hash_link_token(token)?;
+        let link = self.hash_link_id(id)?;
         let hash = match purpose {
             LinkPurpose::SignIn => None,
             LinkPurpose::SetPassword => {
@@ -112,7 +114,7 @@ impl Accounts {
     /// A valid link created by an administrator.
     pub async fn find_account_link(&self, _: &Administrator, link_id: Uuid) -> Result<Option<AccessLink>, StoreError> {
         let token = self.build_link_token(LinkKind::Account, link_id)?;
-        let found = self.store.find_link(self.hash_link_token(&token)?, self.context.now()).await?;
+        let found = self.store.find_link(self.hash_link_id(link_id)?, self.context.now()).await?;
         Ok(found.map(|OneTimeLink { account, expires_at, .. }| {
             build_account_link(link_id, account.email, &token, expires_at)
         }))
@@ -135,7 +137,7 @@ impl Accounts {
                 LinkPurpose::SignIn => SIGN_IN_LINK_LIFETIME,
             },
         );
-        let link = NewOneTimeLink { token: self.hash_link_token(&token)?, account: account.id, purpose, expires_at };
+        let link = NewOneTimeLink { token: self.hash_link_id(id)?, account: account.id, purpose, expires_at };
         let audit = administrator.new_audit_event(&self.context, Action::AccountLinkCreated, account.id);
         if !self.store.add_link(link, &audit).await? {
             return Err(AccountError::Disabled);
@@ -144,20 +146,20 @@ impl Accounts {
     }
 
     pub(super) fn build_link_token(&self, kind: LinkKind, id: Uuid) -> Result<String, StoreError> {
-        let hash = self.context.keyed_hash(&[kind.context(), id.as_bytes()])?;
+        let hash = self.context.derive_token(&[kind.context(), id.as_bytes()])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([id.as_bytes(), &hash[..16]].concat()))
     }
 
-    /// Returns the id in a token, or `None` if the keyed hash does not match.
-    pub(super) fn verify_link_token(&self, kind: LinkKind, token: &str) -> Result<Option<Uuid>, StoreError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
-        let Some(id) = bytes.and_then(|bytes| Uuid::from_slice(bytes.get(..16)?).ok()) else { return Ok(None) };
-        let expected = self.build_link_token(kind, id)?;
-        Ok(verify_slices_are_equal(expected.as_bytes(), token.as_bytes()).is_ok().then_some(id))
+    /// Returns the id in a token, or `None` if its MAC does not match.
+    pub(super) fn verify_link_token(&self, kind: LinkKind, token: &str) -> Option<Uuid> {
+        let bytes: [u8; LINK_TOKEN_BYTES] = BASE64_URL_SAFE_NO_PAD.decode(token).ok()?.try_into().ok()?;
+        let (id, mac) = bytes.split_first_chunk::<16>()?;
+        self.context.is_derived_token(&[kind.context(), id], mac).then(|| Uuid::from_bytes(*id))
     }
 
-    fn hash_link_token(&self, token: &str) -> Result<TokenHash, StoreError> {
-        self.context.keyed_hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
+    /// By its id, so that the link outlives a rotation of the key that derives its token.
+    fn hash_link_id(&self, id: Uuid) -> Result<TokenHash, StoreError> {
+        self.context.keyed_hash(&[b"account-link", id.as_bytes()]).map(TokenHash)
     }
 }
 

@@ -141,7 +141,7 @@ impl Accounts {
     }
 
     pub async fn find_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
-        let id = self.verify_link_token(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
+        let id = self.verify_link_token(LinkKind::Invitation, token).ok_or(InvitationError::NotValid)?;
         let found = self.store.find_invitation(InvitationId(id), self.context.now()).await?;
         let invitation = found.ok_or(InvitationError::NotValid)?;
         match self.store.find_workspace(invitation.workspace, invitation.workspace).await? {

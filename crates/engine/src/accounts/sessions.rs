@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -19,6 +18,7 @@ pub const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const RANDOM_TOKEN_BYTES: usize = 32;
 /// Length in base64url without padding.
 const RANDOM_TOKEN_CHARS: usize = 43;
+const CSRF_TOKEN_BYTES: usize = 32;
 /// Minimum time between two writes of a session's last use.
 const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 /// First characters of the tokens of sign-ins by OpenID Connect.
@@ -175,12 +175,12 @@ impl Accounts {
 
     /// CSRF token for the forms of a browser, derived from its cookie.
     pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&[b"form-token", cookie.as_bytes()])?))
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.derive_token(&[b"form-token", cookie.as_bytes()])?))
     }
 
-    pub fn is_valid_csrf_token(&self, cookie: &str, given: &str) -> Result<bool, StoreError> {
-        let expected = self.csrf_token(cookie)?;
-        Ok(verify_slices_are_equal(expected.as_bytes(), given.as_bytes()).is_ok())
+    pub fn is_valid_csrf_token(&self, cookie: &str, given: &str) -> bool {
+        let given = BASE64_URL_SAFE_NO_PAD.decode(given).ok().filter(|given| given.len() == CSRF_TOKEN_BYTES);
+        given.is_some_and(|given| self.context.is_derived_token(&[b"form-token", cookie.as_bytes()], &given))
     }
 
     /// A random bearer token in base64url.

@@ -26,6 +26,7 @@ enum KeyMaterial {
     Token { header: String, key: Box<hmac::Key> },
     Callback(CallbackSigner),
     Seal(SealingKey),
+    Link(Box<hmac::Key>),
     Hash(Box<hmac::Key>),
 }
 
@@ -67,7 +68,7 @@ impl KeyRing {
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
         self.active_key(now, |material| match material {
             KeyMaterial::Token { header, key } => Some((header.as_str(), &**key)),
-            KeyMaterial::Callback(_) | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+            _ => None,
         })
         .map(|(_, signer)| signer)
     }
@@ -86,7 +87,7 @@ impl KeyRing {
         self.keys_in_state(now, |state| state != KeyState::Gone)
             .filter_map(|(_, material)| match material {
                 KeyMaterial::Callback(signer) => Some(signer.public()),
-                KeyMaterial::Token { .. } | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+                _ => None,
             })
             .collect()
     }
@@ -95,7 +96,7 @@ impl KeyRing {
     pub fn callback_keys(&self) -> impl Iterator<Item = (KeyId, KeySchedule, &CallbackPublicKey)> {
         self.keys.iter().filter_map(|(id, schedule, material)| match &**material {
             KeyMaterial::Callback(signer) => Some((*id, *schedule, signer.public())),
-            KeyMaterial::Token { .. } | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+            _ => None,
         })
     }
 
@@ -112,7 +113,7 @@ impl KeyRing {
     pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
         let (id, key) = self.active_key(now, |material| match material {
             KeyMaterial::Seal(key) => Some(key),
-            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Hash(_) => None,
+            _ => None,
         })?;
         Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
     }
@@ -121,7 +122,7 @@ impl KeyRing {
         let (id, sealed) = sealed.split_first_chunk::<16>()?;
         self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
             KeyMaterial::Seal(key) => key.unseal(context, sealed).map(|plain| plain.to_vec()),
-            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Hash(_) => None,
+            _ => None,
         })
     }
 
@@ -129,14 +130,27 @@ impl KeyRing {
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
         let key = self.keys.iter().find_map(|(_, _, material)| match &**material {
             KeyMaterial::Hash(key) => Some(key),
-            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Seal(_) => None,
+            _ => None,
         })?;
-        let mut context = hmac::Context::with_key(key);
-        for part in parts {
-            context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            context.update(part);
-        }
-        context.sign().as_ref().try_into().ok()
+        hmac_of_parts(key, parts)
+    }
+
+    /// HMAC of length-prefixed parts by the active link key. Returns `None` without one.
+    pub(crate) fn derive_token(&self, parts: &[&[u8]], now: Timestamp) -> Option<[u8; 32]> {
+        let (_, key) = self.active_key(now, |material| match material {
+            KeyMaterial::Link(key) => Some(key),
+            _ => None,
+        })?;
+        hmac_of_parts(key, parts)
+    }
+
+    /// The token as every link key that is not gone derives it. Includes keys that become active soon: the clock of
+    /// another node may be ahead.
+    pub(crate) fn valid_tokens(&self, parts: &[&[u8]], now: Timestamp) -> impl Iterator<Item = [u8; 32]> {
+        self.keys_in_state(now, |state| state != KeyState::Gone).filter_map(move |(_, material)| match material {
+            KeyMaterial::Link(key) => hmac_of_parts(key, parts),
+            _ => None,
+        })
     }
 
     /// Keyed digest of a credential's secret, owner, scopes and validity. A row that was written or altered outside
@@ -202,9 +216,19 @@ impl KeyMaterial {
                 Mode::Sandbox => KeyPurpose::SandboxCallback,
             },
             KeyMaterial::Seal(_) => KeyPurpose::Seal,
+            KeyMaterial::Link(_) => KeyPurpose::Link,
             KeyMaterial::Hash(_) => KeyPurpose::Hash,
         }
     }
+}
+
+fn hmac_of_parts(key: &hmac::Key, parts: &[&[u8]]) -> Option<[u8; 32]> {
+    let mut context = hmac::Context::with_key(key);
+    for part in parts {
+        context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        context.update(part);
+    }
+    context.sign().as_ref().try_into().ok()
 }
 
 impl fmt::Debug for KeyRing {
@@ -237,6 +261,7 @@ fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, K
         }),
         KeyPurpose::Callback => callback_material(Mode::Live, &plain).ok_or_else(unopened),
         KeyPurpose::SandboxCallback => callback_material(Mode::Sandbox, &plain).ok_or_else(unopened),
+        KeyPurpose::Link => Ok(KeyMaterial::Link(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Hash => Ok(KeyMaterial::Hash(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Seal => {
             let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;

@@ -32,6 +32,10 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
         KeyPurpose::Callback | KeyPurpose::SandboxCallback => {
             RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
         }
+        // Longer than sessions, whose forms have derived tokens, and invitations live.
+        KeyPurpose::Link => {
+            RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(8 * 24) }
+        }
         // Sealed data must stay readable longer than any retention time.
         KeyPurpose::Seal | KeyPurpose::Hash => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
@@ -125,7 +129,14 @@ pub async fn rotate_key(
             let retired = in_use.map(|key| (key, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule }));
             (KeySchedule::active_immediately(now), retired.collect())
         }
-        (true, KeyPurpose::Token | KeyPurpose::Callback | KeyPurpose::SandboxCallback | KeyPurpose::Hash) => {
+        (
+            true,
+            KeyPurpose::Token
+            | KeyPurpose::Callback
+            | KeyPurpose::SandboxCallback
+            | KeyPurpose::Link
+            | KeyPurpose::Hash,
+        ) => {
             let retired = keys.iter().map(|key| (key, rotate_immediately(key.schedule, now).1)).collect();
             (KeySchedule::active_immediately(now), retired)
         }
@@ -180,7 +191,7 @@ fn generate_key(
 ) -> SealedKey {
     let id = KeyId(uuid_v7(now, entropy.bytes()));
     let plain = match purpose {
-        KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => {
+        KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Link | KeyPurpose::Hash => {
             Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec())
         }
         KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate(),

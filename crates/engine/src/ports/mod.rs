@@ -29,6 +29,7 @@ mod tests {
             (KeyPurpose::Callback, "callback"),
             (KeyPurpose::SandboxCallback, "sandbox_callback"),
             (KeyPurpose::Seal, "seal"),
+            (KeyPurpose::Link, "link"),
             (KeyPurpose::Hash, "hash"),
         ] {
             assert_eq!((purpose.into_str(), name.parse().ok()), (name, Some(purpose)));

@@ -158,14 +158,15 @@ pub(super) struct RedirectState {
 const STATE_MAC_BYTES: usize = 16;
 const STATE_BYTES: usize = 16 + 16 + STATE_MAC_BYTES;
 const PAGE_STATE_BYTES: usize = STATE_BYTES + BROWSER_HASH_BYTES;
+const DEVICE_TOKEN_BYTES: usize = 16;
 /// Age of the check up to which a late return still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl SilentFlow {
     /// Verifies the token in a check's URL, without checking that the check exists.
     pub fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
-        let right = device_token(&self.context, check)?;
-        Ok(verify_slices_are_equal(right.as_bytes(), token.as_bytes()).is_ok())
+        let given = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|given| given.len() == DEVICE_TOKEN_BYTES);
+        Ok(given.is_some_and(|given| self.context.is_derived_token(&[b"device-url", check.0.as_bytes()], &given)))
     }
 
     /// A new `state` and its hash.
@@ -186,7 +187,7 @@ impl SilentFlow {
         let random: [u8; 16] = self.context.entropy.bytes();
         let browser = browser.as_ref().map_or(&[][..], |BrowserHash(hash)| hash);
         let body = [check.0.as_bytes().as_slice(), &random, browser].concat();
-        let mac = self.context.keyed_hash(&[b"state-mac", &body])?;
+        let mac = self.context.derive_token(&[b"state-mac", &body])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..STATE_MAC_BYTES]].concat()))
     }
 
@@ -197,8 +198,7 @@ impl SilentFlow {
             return Ok(None);
         }
         let (body, mac) = bytes.split_at(bytes.len() - STATE_MAC_BYTES);
-        let right = self.context.keyed_hash(&[b"state-mac", body])?;
-        if verify_slices_are_equal(&right[..STATE_MAC_BYTES], mac).is_err() {
+        if !self.context.is_derived_token(&[b"state-mac", body], mac) {
             return Ok(None);
         }
         let id = Uuid::from_slice(&body[..16]).ok().filter(|id| self.is_recent(*id));
@@ -337,10 +337,10 @@ impl SilentFlow {
     }
 }
 
-/// Token in a check's URL: 128 bits derived from the check's id by the hash key; not stored.
+/// Token in a check's URL: 128 bits derived from the check's id by the link key; not stored.
 pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, StoreError> {
-    let hash = context.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
-    Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
+    let hash = context.derive_token(&[b"device-url", check.0.as_bytes()])?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..DEVICE_TOKEN_BYTES]))
 }
 
 pub(crate) fn seal_input(context: &Context, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {

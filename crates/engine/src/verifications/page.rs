@@ -26,6 +26,7 @@ use crate::{
 
 /// A token is the verification's id and a 16-byte MAC.
 const TOKEN_BYTES: usize = 32;
+const COMPLETION_CODE_BYTES: usize = 32;
 /// Time after the end in which the page still shows it.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_mins(15);
 /// Digits of the number that the page shows while the verification is open.
@@ -138,22 +139,21 @@ impl PageFailure {
     }
 }
 
-/// The token of a verification's hosted page: derived from the id by the hash key, not stored.
+/// The token of a verification's hosted page: derived from the id by the link key, not stored.
 pub(crate) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
-    let mac = page_mac(context, verification)?;
-    Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac].concat()))
+    let mac = context.derive_token(&[b"verification-page", verification.0.as_bytes()])?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac[..TOKEN_BYTES / 2]].concat()))
 }
 
-fn page_mac(context: &Context, verification: CheckId) -> Result<[u8; 16], StoreError> {
-    let [mac @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
-        context.keyed_hash(&[b"verification-page", verification.0.as_bytes()])?;
-    Ok(mac)
-}
-
-/// The code that a completed verification gives the browser for its backend: derived from the id by the hash key.
+/// The code that a completed verification gives the browser for its backend: derived from the id by the link key.
 pub(super) fn completion_code(context: &Context, verification: CheckId) -> Result<String, StoreError> {
-    let hash = context.keyed_hash(&[b"verification-code", verification.0.as_bytes()])?;
+    let hash = context.derive_token(&[b"verification-code", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(hash))
+}
+
+pub(super) fn is_completion_code(context: &Context, verification: CheckId, code: &str) -> bool {
+    let given = BASE64_URL_SAFE_NO_PAD.decode(code).ok().filter(|given| given.len() == COMPLETION_CODE_BYTES);
+    given.is_some_and(|given| context.is_derived_token(&[b"verification-code", verification.0.as_bytes()], &given))
 }
 
 impl Verifications {
@@ -163,7 +163,7 @@ impl Verifications {
         let Some(bytes) = bytes else { return Ok(None) };
         let (id, mac) = bytes.split_at(TOKEN_BYTES / 2);
         let Ok(id) = Uuid::from_slice(id) else { return Ok(None) };
-        let is_right = verify_slices_are_equal(&page_mac(&self.context, CheckId(id))?, mac).is_ok();
+        let is_right = self.context.is_derived_token(&[b"verification-page", id.as_bytes()], mac);
         Ok(is_right.then_some(CheckId(id)))
     }
 
@@ -273,8 +273,9 @@ impl Verifications {
 
     /// A new key for a browser that begins a silent check of this verification.
     pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
-        let random: [u8; 16] = self.context.entropy.bytes();
-        Ok(BrowserKey::encode(&[random, self.browser_mac(verification, &random)?].concat()))
+        let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
+        let mac = self.context.derive_token(&[b"browser-key", verification.0.as_bytes(), &random])?;
+        Ok(BrowserKey::encode(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
     }
 
     /// Whether this is a key of a browser for this verification. Keys are authenticated, so that requests can be limited
@@ -282,13 +283,7 @@ impl Verifications {
     pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> Result<bool, StoreError> {
         let Some(bytes) = key.bytes() else { return Ok(false) };
         let (random, mac) = bytes.split_at(BrowserKey::BYTES / 2);
-        Ok(verify_slices_are_equal(&self.browser_mac(verification, random)?, mac).is_ok())
-    }
-
-    fn browser_mac(&self, verification: CheckId, random: &[u8]) -> Result<[u8; 16], StoreError> {
-        let [mac @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
-            self.context.keyed_hash(&[b"browser-key", verification.0.as_bytes(), random])?;
-        Ok(mac)
+        Ok(self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac))
     }
 
     /// Permits a browser to begin the silent check that it asked for, once: the permit is for the step as it is now.
@@ -298,7 +293,7 @@ impl Verifications {
         let state = state_hash.map(|TokenHash(hash)| hash);
         let state = state.as_ref().map_or(&[][..], |hash| hash);
         let parts = [b"silent-start".as_slice(), step.0.as_bytes(), state, key.as_str().as_bytes()];
-        Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.keyed_hash(&parts)?[..16])))
+        Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.derive_token(&parts)?[..16])))
     }
 
     /// The key of the browser that may begin a silent check with this permit.

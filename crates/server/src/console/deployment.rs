@@ -312,8 +312,14 @@ async fn render_keys(
     error: Option<String>,
 ) -> Result<Response, ConsoleError> {
     let keys = app.engine.management.list_keys(&session.require_admin()?).await?;
-    let groups =
-        [KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Token, KeyPurpose::Seal, KeyPurpose::Hash];
+    let groups = [
+        KeyPurpose::Callback,
+        KeyPurpose::SandboxCallback,
+        KeyPurpose::Token,
+        KeyPurpose::Seal,
+        KeyPurpose::Link,
+        KeyPurpose::Hash,
+    ];
     let page = KeysPage {
         layout: session.layout("Keys").in_deployment(MenuSection::Keys),
         jwks_url: format!("{}/.well-known/jwks.json", app.engine.base_url()),
@@ -333,6 +339,7 @@ fn key_group(purpose: KeyPurpose, keys: &[KeyWithKid]) -> KeyGroup {
         ),
         KeyPurpose::Token => ("Token", "Signs access tokens."),
         KeyPurpose::Seal => ("Seal", "Encrypts stored data such as callback bodies."),
+        KeyPurpose::Link => ("Link", "Derives the tokens of page and device links, invitations and forms."),
         KeyPurpose::Hash => {
             ("Hash", "Hashes phone numbers and codes. It cannot be rotated: stored hashes would no longer match.")
         }
@@ -350,6 +357,11 @@ fn key_group(purpose: KeyPurpose, keys: &[KeyWithKid]) -> KeyGroup {
         KeyPurpose::Seal => Some((
             "The new key is used after ten seconds. Existing data stays readable.",
             "The new key is used immediately. Existing data stays readable.",
+        )),
+        KeyPurpose::Link => Some((
+            "The new key is used after ten seconds. Existing links stay valid.",
+            "All open links become invalid immediately: verification pages, device links, invitations. Users reload \
+             open console pages.",
         )),
         KeyPurpose::Hash => None,
     };

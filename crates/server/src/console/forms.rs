@@ -151,7 +151,7 @@ async fn read_fields(
     let body = read_form_with_limit(app, &parts.headers, body, limit).await?;
     let fields = FormFields(Form::parse(&body)?.into_pairs());
     let token = fields.raw(CSRF_FIELD).unwrap_or_default();
-    if !app.engine.accounts.is_valid_csrf_token(cookie, token)? {
+    if !app.engine.accounts.is_valid_csrf_token(cookie, token) {
         return Err(ConsoleError::invalid_csrf_token());
     }
     Ok(fields)

@@ -95,7 +95,7 @@ create index revocations_by_expiry on revocations (expires_at);
 -- add it.
 create table sealed_keys (
     id            blob primary key check (length(id) = 16),
-    purpose       text not null check (purpose in ('token', 'callback', 'sandbox_callback', 'seal', 'hash')),
+    purpose       text not null check (purpose in ('token', 'callback', 'sandbox_callback', 'seal', 'link', 'hash')),
     published_at  integer not null,
     active_from   integer not null check (active_from >= published_at),
     retires_at    integer,

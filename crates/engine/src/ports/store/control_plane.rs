@@ -67,18 +67,20 @@ pub enum KeyPurpose {
     SandboxCallback,
     /// Encrypts stored data (AES-256-GCM).
     Seal,
-    /// Hashes numbers and codes for lookups (HMAC).
+    /// Derives short-lived tokens that are not stored: page and device links, completion codes, form tokens (HMAC).
+    Link,
+    /// Hashes numbers and codes for lookups, and authenticates rows (HMAC).
     Hash,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
+#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal`, `link` or `hash`")]
 pub struct InvalidKeyPurpose;
 
 impl KeyPurpose {
     /// The hash key cannot rotate: a new key would not find existing hashes.
-    pub const ROTATING: [KeyPurpose; 4] =
-        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal];
+    pub const ROTATING: [KeyPurpose; 5] =
+        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Link];
 }
 
 /// A stored key, encrypted with the master key.
