@@ -23,11 +23,6 @@ use url::{Host, Position, Url};
 
 use crate::error::CommandError;
 
-pub(crate) const PRODUCTS_WITH_CHECKS: [Product; 5] =
-    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
-pub(crate) const PRODUCTS_WITH_CALLBACKS: [Product; 4] =
-    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery];
-
 /// Name of the command for the checks of a product.
 pub(crate) fn command_name(product: Product) -> &'static str {
     match product {

@@ -14,9 +14,8 @@ use ringtrue_domain::{
 use strum::VariantArray as _;
 
 use crate::argument_values::{
-    FinalStatus, PRODUCTS_WITH_CALLBACKS, PRODUCTS_WITH_CHECKS, PrivateArgument, ProfileName, SecureUrl, Since,
-    SmsFault, http_method_parser, method_parser, parse_final_http_status, parse_timestamp, product_parser,
-    scope_parser,
+    FinalStatus, PrivateArgument, ProfileName, SecureUrl, Since, SmsFault, http_method_parser, method_parser,
+    parse_final_http_status, parse_timestamp, product_parser, scope_parser,
 };
 
 /// Commands that call the HTTP API of a server with a credential.
@@ -335,7 +334,7 @@ pub struct ResendArguments {
     #[arg(long, value_name = "STATUS", requires = "since", value_delimiter = ',', ignore_case = true)]
     pub status: Vec<FinalStatus>,
     /// Only checks of this product. May be repeated.
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&PRODUCTS_WITH_CALLBACKS))]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CALLBACKS))]
     pub product: Vec<Product>,
 }
 
@@ -344,7 +343,7 @@ pub struct TailArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
     /// Only checks of this product. May be repeated.
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&PRODUCTS_WITH_CHECKS))]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CHECKS))]
     pub product: Vec<Product>,
     /// RSQL filter, such as `reference_id=='login-*'`
     #[arg(long, value_name = "RSQL")]

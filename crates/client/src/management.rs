@@ -74,12 +74,13 @@ fn new_project_body(new: &NewProject) -> Value {
     if let Some(products) = &new.products {
         body["products"] = products.iter().map(Product::into_str).collect();
     }
-    for product in ["reverse_sms", "secure_sna", "discovery"] {
+    for product in Product::WITH_CALLBACKS {
+        let name = product.into_str();
         if let Some(url) = &new.callback_url {
-            body["configuration"][product]["callback_url"] = json!(url);
+            body["configuration"][name]["callback_url"] = json!(url);
         }
-        if let Some(url) = new.redirect_url.as_ref().filter(|_| product != "reverse_sms") {
-            body["configuration"][product]["redirect_url"] = json!(url);
+        if let Some(url) = new.redirect_url.as_ref().filter(|_| product != Product::ReverseSms) {
+            body["configuration"][name]["redirect_url"] = json!(url);
         }
     }
     body
@@ -198,6 +199,7 @@ mod tests {
             "name": "Shop", "mode": "live", "products": ["discovery"],
             "configuration": {
                 "reverse_sms": {"callback_url": "https://a.example"}, "secure_sna": both, "discovery": both,
+                "verification": both,
             },
         });
         assert_eq!(new_project_body(&new), expected);

@@ -25,6 +25,36 @@ pub enum Product {
 pub struct InvalidProduct;
 
 impl Product {
+    /// Products whose checks are stored, in the order of lists and menus.
+    pub const WITH_CHECKS: [Product; 5] =
+        [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+    /// Products whose checks send a callback, in the order of lists and menus.
+    pub const WITH_CALLBACKS: [Product; 4] =
+        [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery];
+    /// Products that involve an operator, in the order of lists and menus.
+    pub const WITH_OPERATOR: [Product; 4] =
+        [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+
+    /// Whether checks of the product are stored.
+    pub fn has_checks(self) -> bool {
+        match self {
+            Product::ReverseSms
+            | Product::SecureSna
+            | Product::Discovery
+            | Product::SimSwap
+            | Product::Verification => true,
+            Product::Eligibility => false,
+        }
+    }
+
+    /// Whether checks of the product end later than their request, and send a callback then.
+    pub fn sends_callbacks(self) -> bool {
+        match self {
+            Product::ReverseSms | Product::SecureSna | Product::Discovery | Product::Verification => true,
+            Product::SimSwap | Product::Eligibility => false,
+        }
+    }
+
     /// Display name.
     pub fn title(self) -> &'static str {
         match self {
@@ -77,6 +107,26 @@ impl FromStr for Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A new product must appear in each list that it belongs to.
+    #[test]
+    fn lists_of_products_are_complete() {
+        let sorted = |products: &[Product]| {
+            let mut products = products.to_vec();
+            products.sort_unstable();
+            products
+        };
+        let all_where = |is_listed: fn(Product) -> bool| {
+            Product::VARIANTS.iter().copied().filter(|product| is_listed(*product)).collect::<Vec<_>>()
+        };
+        assert_eq!(sorted(&Product::WITH_CHECKS), all_where(Product::has_checks));
+        assert_eq!(sorted(&Product::WITH_CALLBACKS), all_where(Product::sends_callbacks));
+        for list in [Product::WITH_OPERATOR, crate::eligibility::PRODUCTS] {
+            assert_eq!(sorted(&list), all_where(Product::requires_operator));
+        }
+        let unknown = InvalidProduct.to_string();
+        assert!(Product::VARIANTS.iter().all(|product| unknown.contains(&format!("`{product}`"))), "{unknown}");
+    }
 
     #[test]
     fn scope_names_round_trip() {

@@ -11,7 +11,7 @@ mod failure_cause;
 mod pasted_request;
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::tenancy::Mode;
+use ringtrue_domain::{product::Product, tenancy::Mode};
 
 pub use self::{
     changes::{BodyChange, HeaderDamage, HostChange, TargetChange, host_and_target},
@@ -27,8 +27,6 @@ use crate::CallbackPublicKey;
 
 /// Recommended limit for the difference between a callback's `date` and the receiver's clock.
 pub const MAX_DATE_SKEW: SignedDuration = SignedDuration::from_mins(5);
-
-const KNOWN_SOURCES: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
 
 /// Known facts besides the request.
 #[derive(Clone, Copy, derive_more::Debug)]
@@ -310,7 +308,7 @@ fn search_signed_components(
 ) -> Option<OwnedComponents> {
     let hosts = changes::candidate_hosts(request, received.host, context.hosts);
     let targets = changes::candidate_targets(request, received.target, context.targets);
-    let sources = KNOWN_SOURCES.map(|source| CoveredComponents { source, ..*received });
+    let sources = Product::WITH_CALLBACKS.map(|product| CoveredComponents { source: product.into_str(), ..*received });
     let single = [CoveredComponents { method: "POST", ..*received }]
         .into_iter()
         .chain(hosts.iter().map(|host| CoveredComponents { host, ..*received }))

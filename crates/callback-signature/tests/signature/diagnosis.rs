@@ -9,7 +9,7 @@ use ringtrue_callback_signature::{
     },
     digest_header, parse_date,
 };
-use ringtrue_domain::tenancy::Mode;
+use ringtrue_domain::{product::Product, tenancy::Mode};
 
 use super::{DATE, OTHER, ReceivedCallback, SIGNER, new_signer};
 
@@ -79,6 +79,19 @@ fn assert_cause(reason: &str, known: &KnownFacts, paste: &str) {
             assert_eq!(cause.as_str(), reason, "{cause}");
             assert!(!cause.to_string().ends_with('.'), "the caller adds the full stop: {cause}");
         }
+    }
+}
+
+#[test]
+fn replaced_source_of_each_product_is_diagnosed() {
+    for product in Product::WITH_CALLBACKS {
+        let mut callback = ReceivedCallback::new(&SIGNER, TARGET, HOST, DATE, product.into_str(), BODY.as_bytes());
+        let (authorization, digest) = (callback.header("authorization").clone(), callback.header("digest").clone());
+        let paste = format!(
+            "POST {TARGET} HTTP/1.1\nHost: {HOST}\nx-service-callback: proxy\nAuthorization: {authorization}\nDigest: \
+             {digest}\nDate: {DATE}\nContent-Type: application/json\n\n{BODY}"
+        );
+        assert_cause("source", &NOTHING, &paste);
     }
 }
 

@@ -15,14 +15,14 @@ use std::{
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::timestamp;
+use ringtrue_domain::{product::Product, timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     api::{ApiSession, id_field},
-    argument_values::{PRODUCTS_WITH_CALLBACKS, ProfileName},
+    argument_values::ProfileName,
     callbacks::{ConcludedCheck, ResendOutcome, fetch_concluded, resend},
     context::{ClientContext, ConfigDir},
     error::CommandError,
@@ -268,7 +268,7 @@ impl MissedCallbackReplay {
         let mut newest = None;
         let mut oldest_unsettled: Option<Timestamp> = None;
         let mut requested = 0_u64;
-        let products = self.session.permitted_products(&PRODUCTS_WITH_CALLBACKS).await?;
+        let products = self.session.permitted_products(&Product::WITH_CALLBACKS).await?;
         for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
             newest = newest.max(Some(check.concluded_at));
             let state = self.callback_state(&check).await?;

@@ -40,7 +40,7 @@ use crate::http::{
 };
 
 /// Products with callbacks.
-const PRODUCTS: [Product; 4] = [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery];
+const PRODUCTS: [Product; 4] = Product::WITH_CALLBACKS;
 
 /// Query values, titles and states.
 const STATES: [(&str, &str, FailureState); 3] = [

@@ -40,7 +40,7 @@ use crate::http::{
 };
 
 /// Products that use the networks of operators.
-const NETWORK_PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+const NETWORK_PRODUCTS: [Product; 4] = Product::WITH_OPERATOR;
 
 #[derive(Debug, Template)]
 #[template(path = "console/new_project.html")]

@@ -22,8 +22,7 @@ use crate::http::{parameters::PathParameters, routes::Routes};
 pub use detail::resend_error;
 
 /// Products with checks.
-pub const PRODUCTS: [Product; 5] =
-    [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+pub const PRODUCTS: [Product; 5] = Product::WITH_CHECKS;
 
 pub fn routes() -> Routes {
     list::routes().merge(detail::routes())
