@@ -111,12 +111,12 @@ pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments
     };
     let rows = imported.map_err(transfer_error)?;
     context.printer.print_record(vec![("rows", json!(rows)), ("database", json!(url.to_string()))])?;
-    if open_keys(&*open_store(&config).await?, &master).await.is_err() {
-        printer::print_note(
-            "The configured master key cannot unseal the imported keys: configure the master key of the old deployment.",
-        );
-    }
     printer::print_note("Start servers on this database only: do not start servers on the old one again.");
+    // Everything is imported, but no server can use it.
+    if let Err(error) = open_keys(&*open_store(&config).await?, &master).await {
+        printer::print_note("Configure the master key of the old deployment. The import need not be repeated.");
+        return Err(error);
+    }
     Ok(())
 }
 

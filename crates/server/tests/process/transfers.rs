@@ -225,7 +225,8 @@ async fn unusable_files_are_rejected() {
     let mut wrong_key = old.with_store(other.address()).command();
     wrong_key.env("RINGTRUE_MASTER_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
     let imported = wrong_key.args(["import", &path("export")]).output().unwrap();
-    assert!(imported.status.success() && errors(&imported).contains("cannot unseal"), "{}", errors(&imported));
+    assert_eq!(imported.status.code(), Some(3), "{}", errors(&imported));
+    assert!(errors(&imported).contains("cannot unseal"), "{}", errors(&imported));
 }
 
 fn source_file(database: &Database) -> &str {
