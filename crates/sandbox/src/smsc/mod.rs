@@ -65,7 +65,7 @@ pub struct SmscConfig {
     pub queue: QueueLimits,
     /// TLV for the account of the handset, in 16 octets; `None`: not sent.
     pub account_tag: Option<TlvTag>,
-    /// For each message.
+    /// For each message. By default enough for the longest lifetime of a check.
     pub max_attempts: u32,
     pub retry_delay: Duration,
     /// Timeout of the unbind on shutdown.
@@ -87,7 +87,7 @@ impl Default for SmscConfig {
             max_binds: usize::MAX,
             queue: QueueLimits::default(),
             account_tag: None,
-            max_attempts: 10,
+            max_attempts: 900,
             retry_delay: Duration::from_secs(1),
             unbind_timeout: Duration::from_secs(1),
             max_records: 100,

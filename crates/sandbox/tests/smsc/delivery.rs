@@ -1,3 +1,4 @@
+use ringtrue_domain::tenancy::Ttl;
 use ringtrue_sandbox::smsc::{AttemptFailure, DeliveryOutcome, QueueLimits, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
     pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
@@ -111,6 +112,23 @@ async fn permanent_error_is_not_retried() {
         assert_eq!(handle.wait_for_outcome().await, DeliveryOutcome::Rejected(status));
     }
     assert_eq!((fixture.smsc.counts().rejected, fixture.smsc.counts().attempts), (4, 4));
+}
+
+/// An outage of the receiver may last as long as a check waits.
+#[tokio::test(start_paused = true)]
+async fn message_is_retried_as_long_as_a_check_can_wait() {
+    assert!(Ttl::try_from(900).is_ok() && Ttl::try_from(901).is_err(), "the longest lifetime is 900 s");
+    let config = SmscConfig::default();
+    assert!(config.retry_delay * config.max_attempts >= 900 * SECOND);
+    let fixture = Fixture::with_config(config).await;
+    let mut esme = fixture.receiver().await;
+    let handle = fixture.send("hello", FaultScript::new());
+    for failures in 1..=30 {
+        esme.respond(CommandStatus::RECEIVER_TEMPORARY_ERROR).await;
+        fixture.retry_after_failure(failures).await;
+    }
+    esme.accept().await;
+    assert_eq!(handle.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
 }
 
 #[tokio::test(start_paused = true)]
