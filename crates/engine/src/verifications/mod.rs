@@ -338,20 +338,29 @@ impl Verifications {
         filter: Option<Filter>,
         page: PageRequest,
     ) -> Result<Page<Verification>, StoreError> {
-        let Page { items, request, total_items } =
-            self.checks.list_checks(project, Product::Verification, filter, page).await?;
-        let ids = items.iter().map(|check: &VerificationCheck| check.id).collect();
-        let listed = self.store.verification_progress(ids).await?.into_iter();
-        let mut listed: HashMap<_, _> = listed.map(|listed| (listed.verification, listed)).collect();
-        let items = items
-            .into_iter()
-            .filter_map(|check| {
-                // A verification that retention deletes meanwhile is left out.
-                let ListedProgress { progress, step_status, .. } = listed.remove(&check.id)?;
-                Some(Verification { check, progress, step_status, next_step: None, page_url: None })
-            })
-            .collect();
-        Ok(Page { items, request, total_items })
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Page { items: checks, request, total_items } =
+                self.checks.list_checks(project, Product::Verification, filter.clone(), page).await?;
+            let ids: Vec<_> = checks.iter().map(|check: &VerificationCheck| check.id).collect();
+            let found = ids.len();
+            let listed = self.store.verification_progress(ids).await?.into_iter();
+            let mut listed: HashMap<_, _> = listed.map(|listed| (listed.verification, listed)).collect();
+            let items: Vec<_> = checks
+                .into_iter()
+                .filter_map(|check| {
+                    let ListedProgress { progress, step_status, .. } = listed.remove(&check.id)?;
+                    Some(Verification { check, progress, step_status, next_step: None, page_url: None })
+                })
+                .collect();
+            // Retention has deleted some in between. It moves the beginning of lists first, so the next list is without
+            // them, and its total too.
+            let deleted = found - items.len();
+            if deleted == 0 || attempts == MAX_READS {
+                return Ok(Page { items, request, total_items: total_items.saturating_sub(deleted as u64) });
+            }
+        }
     }
 
     /// Gives up the current step. A SIM Swap step cannot be given up: it ends within seconds. Neither can a step with a
