@@ -18,7 +18,7 @@ release: ## Build the optimised, stripped binary for production; prints its path
 test: setup ## Run all checks and tests, on SQLite and PostgreSQL
 	@scripts/test
 
-check: ## Check format, lints and documentation, and dependencies if cargo-deny is installed
+check: ## Check format, lints, documentation and dependencies
 	@scripts/check
 
 bench: setup ## Compare with other implementations on this machine; prints ratios
