@@ -68,6 +68,8 @@ pub enum Action {
     AccountDisabled,
     #[strum(serialize = "account.enabled")]
     AccountEnabled,
+    #[strum(serialize = "account.reset")]
+    AccountReset,
     #[strum(serialize = "account.link_created")]
     AccountLinkCreated,
     #[strum(serialize = "account.session_ended")]
@@ -123,6 +125,7 @@ impl Action {
             | Action::AccountAdminRemoved
             | Action::AccountDisabled
             | Action::AccountEnabled
+            | Action::AccountReset
             | Action::AccountLinkCreated
             | Action::AccountSessionEnded
             | Action::AccountIdentityLinked

@@ -121,6 +121,7 @@ fn audit_actions_are_stable() {
         "account.admin_removed",
         "account.disabled",
         "account.enabled",
+        "account.reset",
         "account.link_created",
         "account.session_ended",
         "account.identity_linked",

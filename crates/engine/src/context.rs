@@ -18,7 +18,7 @@ use crate::{
     EngineSettings,
     control_plane::{ControlPlane, RefreshError},
     keys::KeyRing,
-    ports::{Clock, ControlPlaneStore, Entropy, StoreError},
+    ports::{Clock, ControlPlaneStore, Entropy, KeyId, StoreError},
 };
 
 const MIN_DERIVED_TOKEN_BYTES: usize = 16;
@@ -83,6 +83,10 @@ impl Context {
     /// `None`: no seal key opens it in this context.
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.keys().unseal(context, sealed)
+    }
+
+    pub(crate) fn active_seal_key(&self) -> Option<KeyId> {
+        self.keys().active_seal_key(self.now())
     }
 
     /// Seals data of a check. The purpose is part of stored data.

@@ -23,7 +23,10 @@ use tokio::sync::Mutex;
 
 use crate::{
     keys::{KeyRing, KeyUnsealError, MasterKey},
-    ports::{Clock, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, Revocation, StoreError, TokenId},
+    ports::{
+        Clock, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, Revocation, RowFields, RowMac, RowSigner,
+        StoreError, TokenId, credential_fields,
+    },
 };
 
 /// Half of the second within which a revocation must reach every node.
@@ -45,6 +48,20 @@ pub enum RefreshError {
 /// collisions.
 pub type ConcurrentMap<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
 
+/// Separates the credentials that Ringtrue wrote from the ids of altered ones.
+fn verify_credentials(
+    credentials: Vec<Credential>,
+    macs: &HashMap<ClientId, RowMac>,
+    keys: &KeyRing,
+) -> (Vec<Credential>, Vec<ClientId>) {
+    let is_valid = |credential: &Credential| {
+        let mac = macs.get(&credential.client_id).copied();
+        keys.is_valid(&credential_fields(credential), mac).unwrap_or(false)
+    };
+    let (valid, altered): (Vec<_>, Vec<_>) = credentials.into_iter().partition(is_valid);
+    (valid, altered.into_iter().map(|credential| credential.client_id).collect())
+}
+
 #[derive(Debug)]
 pub struct ControlPlane {
     workspaces: ConcurrentMap<WorkspaceId, Arc<Workspace>>,
@@ -56,6 +73,13 @@ pub struct ControlPlane {
     /// Held during a refresh, so that changes are applied in order.
     refreshing: Mutex<()>,
     master: MasterKey,
+}
+
+/// Signs rows with the current hash key.
+impl RowSigner for ControlPlane {
+    fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError> {
+        self.keys().sign(fields)
+    }
 }
 
 impl ControlPlane {
@@ -138,23 +162,31 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Applies keys last: a key that cannot be unsealed must not keep a deleted credential valid.
+    /// A key that cannot be unsealed must not keep a deleted credential valid.
     fn apply(&self, changes: ControlPlaneChanges) -> Result<(), KeyUnsealError> {
         let all = changes.is_full_snapshot;
+        let current = self.keys.load_full();
+        let unsealed = changes.keys.as_ref().map(|stored| KeyRing::from_sealed(stored, &self.master, &current));
+        let (ring, outcome) = match unsealed {
+            None => (current, Ok(())),
+            Some(Ok(ring)) => (Arc::new(ring), Ok(())),
+            Some(Err(error)) => (current, Err(error)),
+        };
+        let (credentials, altered) = verify_credentials(changes.credentials, &changes.credential_macs, &ring);
         insert_entries(&self.workspaces, changes.workspaces.into_iter().map(|it| (it.id, Arc::new(it))), all);
         insert_entries(&self.projects, changes.projects.into_iter().map(|it| (it.id, Arc::new(it))), all);
-        insert_entries(
-            &self.credentials,
-            changes.credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))),
-            all,
-        );
+        insert_entries(&self.credentials, credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))), all);
+        for client_id in &altered {
+            self.credentials.pin().remove(client_id);
+            if outcome.is_ok() {
+                tracing::error!(client.id = %client_id, "credential was written or altered outside Ringtrue; rejected");
+            }
+        }
         for revocation in changes.revocations {
             self.apply_revocation(revocation);
         }
-        if let Some(stored) = &changes.keys {
-            let ring = KeyRing::from_sealed(stored, &self.master, &self.keys.load())?;
-            self.keys.store(Arc::new(ring));
-        }
+        self.keys.store(ring);
+        outcome?;
         self.version.store(changes.version.0, Ordering::Release);
         Ok(())
     }

@@ -165,6 +165,7 @@ impl Engine {
             control_plane_store: store.clone(),
             settings,
         });
+        store.set_row_signer(context.control_plane.clone());
         // Unseals the existing keys first: a wrong master key must not add new keys.
         context.refresh().await?;
         // A database of another region, or a copy of one, is rejected before anything is written to it.
@@ -280,6 +281,7 @@ impl Engine {
                 checks: checks.clone(),
                 courier: courier.clone(),
                 tokens: tokens.clone(),
+                accounts: accounts.clone(),
                 activity: activity.clone(),
                 request_log: request_log.clone(),
                 rate_limiter: rate_limiter.clone(),

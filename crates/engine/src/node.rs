@@ -21,6 +21,7 @@ use ringtrue_domain::{
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
+    accounts::Accounts,
     activity::Activity,
     callback::Courier,
     checks::Checks,
@@ -159,6 +160,7 @@ pub struct Node {
     pub(crate) checks: Arc<Checks>,
     pub(crate) courier: Courier,
     pub(crate) tokens: Arc<Tokens>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) rate_limiter: Arc<RateLimiter>,
@@ -317,6 +319,11 @@ impl Node {
         }
         if let Err(error) = self.erase_due(self.context.now()).await {
             tracing::warn!(%error, "failed to erase expired personal data");
+        }
+        match self.accounts.reseal_second_factors().await {
+            Ok(0) => {}
+            Ok(accounts) => tracing::info!(accounts, "second factors sealed with the active key"),
+            Err(error) => tracing::warn!(%error, "failed to seal second factors with the active key"),
         }
         if let Err(error) = self.activity.roll_up().await {
             tracing::warn!(%error, "failed to roll up activity counters");

@@ -19,7 +19,7 @@ use ringtrue_domain::{
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
-use ringtrue_engine::ports::{KeyId, Revocation, SealedKey, StoreError, TokenId};
+use ringtrue_engine::ports::{KeyId, Revocation, RowMac, SealedKey, StoreError, TokenId};
 use serde::{Deserialize, Serialize};
 
 use crate::row::{Row, RowReader};
@@ -78,7 +78,16 @@ macro_rules! credential_columns {
 pub(crate) use credential_columns;
 
 pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
+    credential_from_reader(&mut row.reader("credentials"))
+}
+
+/// Reads `row_mac`, followed by the columns of a credential.
+pub(crate) fn credential_with_mac_from_row(row: Row) -> Result<(Option<RowMac>, Credential), StoreError> {
     let mut row = row.reader("credentials");
+    Ok((row.digest_or_null("row_mac")?.map(RowMac), credential_from_reader(&mut row)?))
+}
+
+fn credential_from_reader(row: &mut RowReader) -> Result<Credential, StoreError> {
     Ok(Credential {
         client_id: row.parsed("client_id")?,
         owner: {
@@ -89,7 +98,7 @@ pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
             }
         },
         secret_digest: SecretDigest(row.digest("secret_digest")?),
-        scopes: parse_list(&mut row, "scopes")?,
+        scopes: parse_list(row, "scopes")?,
         label: row.parsed_or_null("label")?,
         created_at: row.instant("created_at")?,
         created_by: {

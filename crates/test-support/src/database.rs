@@ -13,11 +13,24 @@ use std::{
     },
 };
 
+use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Entropy, Store, SystemEntropy};
+use ringtrue_engine::ports::{Entropy, RowFields, RowMac, RowSigner, Store, StoreError, SystemEntropy};
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
+
+/// Signs rows for tests without an engine, which would set its own signer.
+#[derive(Clone, Copy, Debug)]
+pub struct TestSigner;
+
+impl RowSigner for TestSigner {
+    fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError> {
+        let parts = fields.parts().into_iter().flat_map(|part| [&part.len().to_be_bytes()[..], part].concat());
+        let hash = digest(&SHA256, &parts.collect::<Vec<u8>>());
+        Ok(RowMac(hash.as_ref().try_into().expect("32 bytes")))
+    }
+}
 
 #[derive(Debug)]
 pub struct Database {
@@ -90,12 +103,21 @@ impl Database {
         Database { address, location: DatabaseLocation::Cluster { name, ports } }
     }
 
-    /// Runs SQL in the PostgreSQL database.
+    /// Runs SQL in the database, past the store.
     pub fn execute(&self, sql: &str) {
-        let output = Command::new("psql")
-            .args([&self.address, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--command", sql])
-            .output()
-            .expect("psql runs");
+        let mut command = match &self.location {
+            DatabaseLocation::Folder(folder) => {
+                let mut sqlite3 = Command::new("sqlite3");
+                sqlite3.args(["-bail", "-cmd", ".timeout 10000"]).arg(folder.path().join("ringtrue.db")).arg(sql);
+                sqlite3
+            }
+            DatabaseLocation::Server { .. } | DatabaseLocation::Cluster { .. } => {
+                let mut psql = Command::new("psql");
+                psql.args([&self.address, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--command", sql]);
+                psql
+            }
+        };
+        let output = command.output().expect("the client of the database runs");
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -118,7 +140,9 @@ impl Database {
     }
 
     pub async fn open_with(&self, options: &StoreOptions) -> Arc<dyn Store> {
-        ringtrue_store::open(&store_url(&self.address), options).await.expect("a store")
+        let store = ringtrue_store::open(&store_url(&self.address), options).await.expect("a store");
+        store.set_row_signer(Arc::new(TestSigner));
+        store
     }
 
     /// Locks a PostgreSQL table until the guard is dropped.

@@ -19,6 +19,8 @@ pub enum AccountError {
     LastAdministrator,
     #[error("the account was changed meanwhile; try again")]
     Conflict,
+    #[error("the account was not altered outside Ringtrue; disable it or remove its rights instead")]
+    NotAltered,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -72,6 +74,23 @@ impl Accounts {
     pub async fn enable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
         let audit = administrator.new_audit_event(&self.context, Action::AccountEnabled, account);
         account_change_result(self.store.enable_account(account, &audit).await?)
+    }
+
+    /// Takes everything from an account whose row was altered outside Ringtrue: rights, password, second factor,
+    /// identity, memberships, sessions and links.
+    pub async fn reset_altered_account(
+        &self,
+        administrator: &Administrator,
+        email: &Email,
+    ) -> Result<(), AccountError> {
+        // The store fills in the account.
+        let unknown = AccountId(uuid::Uuid::nil());
+        let audit = administrator.new_audit_event(&self.context, Action::AccountReset, unknown);
+        match self.store.reset_altered_account(email, &audit).await? {
+            None => Err(AccountError::NotFound),
+            Some((_, false)) => Err(AccountError::NotAltered),
+            Some((_, true)) => Ok(()),
+        }
     }
 
     /// All accounts, sorted by email address.

@@ -1,11 +1,11 @@
 //! Second factor of password sign-ins: codes of an authenticator app (TOTP), and recovery codes.
 //!
-//! The store has a random salt only. The secret and the recovery codes are derived from it by the hash key, so a copy of
-//! the database reveals neither, and a rotation of seal keys does not end them. A code is accepted once.
+//! The store has a sealed random seed, from which the secret and the recovery codes are derived. Housekeeping seals seeds
+//! again after a rotation of the seal key, so no key has to be kept for them. A code is accepted once.
 
 use std::net::IpAddr;
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -20,9 +20,10 @@ use super::{
     SignInError, passwords, sessions::SignInMethod, totp,
 };
 use crate::{
+    context::Context,
     ports::{
-        AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SecondFactor, SecondFactorProof,
-        SecondFactorSalt, SecondFactorUse, StoreError,
+        AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
+        SecondFactorProof, SecondFactorUse, StoreError,
     },
     rate_limit::ip_bucket,
 };
@@ -33,6 +34,7 @@ const RECOVERY_CODES: u32 = 10;
 /// In base32: 50 bits.
 const RECOVERY_CODE_CHARS: usize = 10;
 const PENDING_SIGN_IN: &str = "second-factor-sign-in";
+const MAX_RESEALED_SEEDS: u32 = 500;
 
 /// Result of a correct password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +60,8 @@ impl PendingSignIn {
 #[derive(Clone, derive_more::Debug)]
 #[debug("SecondFactorSetup(…)")]
 pub struct SecondFactorSetup {
-    /// Identifies the secret in the form that enables it.
-    pub salt: String,
+    /// The sealed seed, for the form that enables it.
+    pub seed: String,
     /// In base32, for the authenticator app.
     pub secret: String,
 }
@@ -68,8 +70,8 @@ pub struct SecondFactorSetup {
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("SecondFactorInput(…)")]
 pub struct SecondFactorInput<'i> {
-    /// The salt of the [`SecondFactorSetup`].
-    pub salt: &'i str,
+    /// The seed of the [`SecondFactorSetup`].
+    pub seed: &'i str,
     /// A code of the new second factor.
     pub code: &'i str,
     /// The current password.
@@ -125,16 +127,17 @@ impl Accounts {
 
     /// Generates a second factor for the user. Nothing is stored.
     pub fn generate_second_factor(&self, user: &ConsoleUser) -> Result<SecondFactorSetup, StoreError> {
-        self.second_factor_setup(user.account.id, SecondFactorSalt(self.context.entropy.bytes()))
+        let account = user.account.id;
+        let seed = Seed(Zeroizing::new(self.context.entropy.bytes()));
+        let sealed = self.context.seal_seed(account, &seed)?;
+        Ok(SecondFactorSetup { seed: BASE64_URL_SAFE_NO_PAD.encode(sealed.0), secret: seed.secret_in_base32() })
     }
 
-    /// The second factor of an earlier [`generate_second_factor`](Self::generate_second_factor). `None`: not a salt.
-    pub fn find_second_factor_setup(
-        &self,
-        user: &ConsoleUser,
-        salt: &str,
-    ) -> Result<Option<SecondFactorSetup>, StoreError> {
-        parse_salt(salt).map(|salt| self.second_factor_setup(user.account.id, salt)).transpose()
+    /// The second factor of an earlier [`generate_second_factor`](Self::generate_second_factor). `None`: not a seed of
+    /// this account.
+    pub fn find_second_factor_setup(&self, user: &ConsoleUser, sealed: &str) -> Option<SecondFactorSetup> {
+        let seed = self.context.unseal_seed(user.account.id, parse_seed(sealed)?)?;
+        Some(SecondFactorSetup { seed: sealed.to_owned(), secret: seed.secret_in_base32() })
     }
 
     /// Enables a second factor, confirmed by its first code, or replaces the current one. Ends the account's other
@@ -147,10 +150,10 @@ impl Accounts {
         address: IpAddr,
     ) -> Result<Vec<String>, SecondFactorError> {
         let account = user.account.id;
-        let salt = parse_salt(input.salt).ok_or(SecondFactorError::Changed)?;
-        let secret = self.totp_secret(account, salt)?;
+        let sealed = parse_seed(input.seed).ok_or(SecondFactorError::Changed)?;
+        let seed = self.context.unseal_seed(account, sealed).ok_or(SecondFactorError::Changed)?;
         // Not throttled: the user knows this secret.
-        let step = totp::find_step(&*secret, &normalize_code(input.code), self.context.now());
+        let step = totp::find_step(&*seed.secret(), &normalize_code(input.code), self.context.now());
         let step = step.ok_or(SecondFactorError::WrongCode)?;
         let mut attempts = vec![self.count_login_attempt(user.account.email.as_str(), address).await?];
         let entered = Password::parse_existing(input.password).map_err(|_| SecondFactorError::WrongPassword)?;
@@ -168,13 +171,13 @@ impl Accounts {
         let audit =
             self.context.new_account_audit_event(Actor::Account(account), Action::AccountSecondFactorEnabled, account);
         let session = self.hash_session_token(session)?;
-        let factor = NewSecondFactor { account, salt, step, password, replaces, session, attempts };
+        let factor = NewSecondFactor { account, seed: sealed, step, password, replaces, session, attempts };
         if !self.store.enable_second_factor(factor, &audit).await? {
             return Err(SecondFactorError::Changed);
         }
         let with_hyphen =
             |code: String| format!("{}-{}", &code[..RECOVERY_CODE_CHARS / 2], &code[RECOVERY_CODE_CHARS / 2..]);
-        Ok(self.recovery_codes(account, salt)?.into_iter().map(with_hyphen).collect())
+        Ok(seed.recovery_codes().into_iter().map(with_hyphen).collect())
     }
 
     /// Disables the user's second factor. Requires one of its codes, or a recovery code.
@@ -295,46 +298,91 @@ impl Accounts {
         factor: SecondFactor,
         code: &str,
     ) -> Result<Option<SecondFactorUse>, StoreError> {
-        let SecondFactor { salt, last_step, used_recovery_codes } = factor;
+        let SecondFactor { seed: sealed, last_step, used_recovery_codes } = factor;
         let code = normalize_code(code);
-        let secret = self.totp_secret(account, salt)?;
-        let step = totp::find_step(&*secret, &code, self.context.now()).filter(|step| *step > last_step);
+        let seed = self.context.unseal_seed(account, sealed).ok_or_else(|| corrupt_seed(account))?;
+        let step = totp::find_step(&*seed.secret(), &code, self.context.now()).filter(|step| *step > last_step);
         let proof = if let Some(step) = step {
             Some(SecondFactorProof::Totp { step })
         } else {
-            let codes = (0..).zip(self.recovery_codes(account, salt)?);
+            let codes = (0..).zip(seed.recovery_codes());
             let mut unused = codes.filter(|(index, _)| used_recovery_codes & (1 << index) == 0);
             let is_match = |known: &str| verify_slices_are_equal(known.as_bytes(), code.as_bytes()).is_ok();
             unused.find(|(_, known)| is_match(known)).map(|(index, _)| SecondFactorProof::RecoveryCode { index })
         };
-        Ok(proof.map(|proof| SecondFactorUse { account, salt, proof }))
+        Ok(proof.map(|proof| SecondFactorUse { account, seed: sealed, proof }))
     }
 
-    fn second_factor_setup(&self, account: AccountId, salt: SecondFactorSalt) -> Result<SecondFactorSetup, StoreError> {
-        let secret = totp::base32(&*self.totp_secret(account, salt)?);
-        Ok(SecondFactorSetup { salt: BASE64_URL_SAFE_NO_PAD.encode(salt.0), secret })
+    /// Seals seeds again that an older seal key has sealed, some at a time. Returns their number.
+    pub(crate) async fn reseal_second_factors(&self) -> Result<usize, StoreError> {
+        let Some(active) = self.context.active_seal_key() else { return Ok(0) };
+        let mut resealed = 0;
+        for (account, sealed) in self.store.list_seeds_of_other_keys(active, MAX_RESEALED_SEEDS).await? {
+            let Some(seed) = self.context.unseal_seed(account, sealed) else {
+                tracing::error!(%account, "the second factor of an account cannot be unsealed");
+                continue;
+            };
+            let new = self.context.seal_seed(account, &seed)?;
+            resealed += usize::from(self.store.reseal_second_factor(account, sealed, new).await?);
+        }
+        Ok(resealed)
     }
+}
 
-    fn totp_secret(
-        &self,
-        account: AccountId,
-        salt: SecondFactorSalt,
-    ) -> Result<Zeroizing<[u8; totp::SECRET_BYTES]>, StoreError> {
-        let hash = Zeroizing::new(self.context.keyed_hash(&[b"totp-secret", account.0.as_bytes(), &salt.0])?);
+/// Random bytes from which the secret and the recovery codes of a second factor are derived.
+struct Seed(Zeroizing<[u8; Self::LENGTH]>);
+
+impl Seed {
+    const LENGTH: usize = 32;
+
+    fn secret(&self) -> Zeroizing<[u8; totp::SECRET_BYTES]> {
         let mut secret = Zeroizing::new([0; totp::SECRET_BYTES]);
-        secret.copy_from_slice(&hash[..totp::SECRET_BYTES]);
-        Ok(secret)
+        secret.copy_from_slice(&self.derive(b"totp-secret")[..totp::SECRET_BYTES]);
+        secret
+    }
+
+    fn secret_in_base32(&self) -> String {
+        totp::base32(&*self.secret())
     }
 
     /// Without hyphens.
-    fn recovery_codes(&self, account: AccountId, salt: SecondFactorSalt) -> Result<Vec<String>, StoreError> {
+    fn recovery_codes(&self) -> Vec<String> {
         let code = |index: u32| {
-            let parts: [&[u8]; 4] = [b"recovery-code", account.0.as_bytes(), &salt.0, &index.to_be_bytes()];
-            let mut code = totp::base32(&self.context.keyed_hash(&parts)?);
+            let mut code = totp::base32(&self.derive(format!("recovery-code {index}").as_bytes()));
             code.truncate(RECOVERY_CODE_CHARS);
-            Ok(code)
+            code
         };
         (0..RECOVERY_CODES).map(code).collect()
+    }
+
+    fn derive(&self, purpose: &[u8]) -> Zeroizing<Vec<u8>> {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &*self.0);
+        Zeroizing::new(hmac::sign(&key, purpose).as_ref().to_vec())
+    }
+}
+
+impl Context {
+    /// Only the same account can unseal it.
+    fn seal_seed(&self, account: AccountId, seed: &Seed) -> Result<SealedSeed, StoreError> {
+        let sealed = self.seal(&seed_context(account), &*seed.0)?;
+        sealed.try_into().map(SealedSeed).map_err(|_| corrupt_seed(account))
+    }
+
+    fn unseal_seed(&self, account: AccountId, sealed: SealedSeed) -> Option<Seed> {
+        let plain = Zeroizing::new(self.unseal(&seed_context(account), &sealed.0)?);
+        plain.as_slice().try_into().ok().map(|seed| Seed(Zeroizing::new(seed)))
+    }
+}
+
+fn seed_context(account: AccountId) -> Vec<u8> {
+    format!("second-factor:{account}").into_bytes()
+}
+
+fn corrupt_seed(account: AccountId) -> StoreError {
+    StoreError::CorruptRow {
+        table: "accounts",
+        row: account.to_string(),
+        problem: "the second factor cannot be unsealed".to_owned(),
     }
 }
 
@@ -342,8 +390,8 @@ pub(super) fn count_unused_recovery_codes(factor: &SecondFactor) -> u32 {
     RECOVERY_CODES.saturating_sub(factor.used_recovery_codes.count_ones())
 }
 
-fn parse_salt(text: &str) -> Option<SecondFactorSalt> {
-    BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(SecondFactorSalt)
+fn parse_seed(text: &str) -> Option<SealedSeed> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(SealedSeed)
 }
 
 /// Removes the spaces and hyphens that group codes.

@@ -155,6 +155,10 @@ impl Accounts {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
         let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
+        // The MAC of a session covers its beginning, but not `expires_at`.
+        if found.created_at.duration_until(now) >= SESSION_MAX_AGE {
+            return Ok(None);
+        }
         if cause == RequestCause::User && found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
             let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
             self.store.extend_session(hash, now, expires_at).await?;

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::{
     key_schedule::{KeySchedule, KeyState},
-    tenancy::{Credential, Mode, SecretDigest},
+    tenancy::Mode,
 };
 use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use super::{MasterKey, master_key::SealingKey};
-use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
+use crate::ports::{Entropy, KeyId, KeyPurpose, RowFields, RowMac, RowSigner, SealedKey, StoreError};
 
 /// All keys of the deployment, unsealed.
 #[derive(Default)]
@@ -118,6 +118,10 @@ impl KeyRing {
         Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
     }
 
+    pub(crate) fn active_seal_key(&self, now: Timestamp) -> Option<KeyId> {
+        self.active_key(now, |material| matches!(material, KeyMaterial::Seal(_)).then_some(())).map(|(id, ())| id)
+    }
+
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (id, sealed) = sealed.split_first_chunk::<16>()?;
         self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
@@ -153,26 +157,6 @@ impl KeyRing {
         })
     }
 
-    /// Keyed digest of a credential's secret, owner, scopes and validity. A row that was written or altered outside
-    /// Ringtrue does not match. Returns `None` without a hash key.
-    pub(crate) fn credential_digest(&self, credential: &Credential, secret_hash: &[u8; 32]) -> Option<SecretDigest> {
-        let Credential { client_id, owner, scopes, created_at, expires_at, .. } = credential;
-        let (workspace, project) = (owner.workspace(), owner.project());
-        let scopes: Vec<_> = scopes.iter().map(|scope| scope.into_str()).collect();
-        let millis = |at: Timestamp| at.as_millisecond().to_be_bytes();
-        let parts: [&[u8]; 8] = [
-            b"credential",
-            client_id.as_str().as_bytes(),
-            workspace.0.as_bytes(),
-            project.as_ref().map_or(&[][..], |project| &project.0.as_bytes()[..]),
-            &scopes.join(" ").into_bytes(),
-            &millis(*created_at),
-            &expires_at.map(millis).map_or_else(Vec::new, Vec::from),
-            secret_hash,
-        ];
-        self.hash(&parts).map(SecretDigest)
-    }
-
     /// Whether every purpose has an active key.
     pub fn has_all_active_keys(&self, now: Timestamp) -> bool {
         KeyPurpose::VARIANTS.iter().all(|&purpose| {
@@ -204,6 +188,14 @@ impl KeyRing {
             .iter()
             .filter(move |(_, schedule, _)| filter(schedule.state(now)))
             .map(|(id, _, material)| (*id, &**material))
+    }
+}
+
+/// Signs rows with the hash key.
+impl RowSigner for KeyRing {
+    fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError> {
+        let mac = self.hash(&fields.parts());
+        mac.map(RowMac).ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))
     }
 }
 

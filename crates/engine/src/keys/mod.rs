@@ -3,11 +3,13 @@
 //! The database stores keys sealed by the master key, so a copy of the database alone can neither sign nor decrypt.
 //! A key's state follows from its schedule; see `domain::key_schedule`.
 
+mod hash_key_reset;
 mod key_ring;
 mod master_key;
 mod rewrap;
 mod rotation;
 
+pub use hash_key_reset::{ResetHashKeyError, reset_hash_key};
 pub use key_ring::{KeyRing, KeyUnsealError};
 pub use master_key::{InvalidMasterKey, MasterKey};
 pub use rewrap::{RewrapError, rewrap_keys};

@@ -182,7 +182,7 @@ pub async fn list_key_summaries(store: &dyn KeyStore, clock: &dyn Clock) -> Resu
     Ok(summaries)
 }
 
-fn generate_key(
+pub(super) fn generate_key(
     purpose: KeyPurpose,
     schedule: KeySchedule,
     master: &MasterKey,
@@ -200,7 +200,7 @@ fn generate_key(
     SealedKey { id, purpose, schedule, sealed }
 }
 
-fn new_key_audit_event(
+pub(super) fn new_key_audit_event(
     action: Action,
     key: &SealedKey,
     actor: Actor,

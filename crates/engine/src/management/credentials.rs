@@ -6,7 +6,7 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
     product::{Product, Scope},
-    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, Name, SecretDigest, WorkspaceId},
+    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, Name, WorkspaceId},
 };
 use strum::VariantArray as _;
 
@@ -18,7 +18,7 @@ use crate::{
         CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse,
         RotateCredentialOutcome, StoreError, TenantLookup,
     },
-    tokens::credential_digest,
+    tokens::digest_secret,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ impl Management {
             };
             return Err(ManagementError::InvalidMember { member: "/scopes", problem: problem.to_owned() });
         }
-        let mut issued = self.generate_credential(owner, scopes, new.expires_at, &manager.actor)?;
+        let mut issued = self.generate_credential(owner, scopes, new.expires_at, &manager.actor);
         issued.credential.label = new.label;
         let target = issued.credential.client_id.to_string();
         let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
@@ -117,13 +117,18 @@ impl Management {
             // A credential for 90 days is replaced by another one for 90 days.
             let lifetime = old.expires_at.map(|end| end.duration_since(old.created_at));
             let expires_at = lifetime.map(|lifetime| now.saturating_add(lifetime).unwrap_or(Timestamp::MAX));
-            let mut issued = self.generate_credential(owner, old.scopes.clone(), expires_at, &manager.actor)?;
+            let mut issued = self.generate_credential(owner, old.scopes.clone(), expires_at, &manager.actor);
             issued.credential.label.clone_from(&old.label);
             let changes = vec![format!("replaces={client_id}"), format!("overlap_until={retires_at:.3}")];
             let target = issued.credential.client_id.to_string();
             let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, changes);
             let (new, limits) = (&issued.credential, self.credential_limits());
-            match self.store.rotate_credential(&old, new, retires_at, &audit, limits).await? {
+            let outcome = match self.store.rotate_credential(&old, new, retires_at, &audit, limits).await {
+                // No node accepts it, so there is nothing to replace.
+                Err(StoreError::Altered(_)) => return Err(ManagementError::CredentialNotFound),
+                outcome => outcome?,
+            };
+            match outcome {
                 RotateCredentialOutcome::Rotated => {
                     self.context.refresh_after_write().await;
                     return Ok(issued);
@@ -153,7 +158,7 @@ impl Management {
         owner: CredentialOwner,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        let issued = self.generate_credential(owner, all_scopes(owner), expires_at, &Actor::Operator)?;
+        let issued = self.generate_credential(owner, all_scopes(owner), expires_at, &Actor::Operator);
         let target = issued.credential.client_id.to_string();
         let operator = ManagementActor::operator(owner.workspace());
         let audit = operator.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
@@ -221,7 +226,7 @@ impl Management {
         scopes: Vec<Scope>,
         expires_at: Option<Timestamp>,
         creator: &Actor,
-    ) -> Result<IssuedCredential, StoreError> {
+    ) -> IssuedCredential {
         let prefix = match owner {
             CredentialOwner::Workspace(_) => "wsp",
             CredentialOwner::Project(..) => "prj",
@@ -231,10 +236,10 @@ impl Management {
         let secret = format!("rts_{}", BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>()));
         #[expect(clippy::expect_used, reason = "base64url is within the alphabet of client ids")]
         let client_id = id.parse().expect("a generated client id is valid");
-        let mut credential = Credential {
+        let credential = Credential {
             client_id,
             owner,
-            secret_digest: SecretDigest([0; 32]),
+            secret_digest: digest_secret(&secret),
             scopes,
             label: None,
             created_at: self.context.now(),
@@ -244,9 +249,7 @@ impl Management {
             deleted_at: None,
             last_used_at: None,
         };
-        let digest = credential_digest(&self.context.keys(), &credential, &secret);
-        credential.secret_digest = digest.ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))?;
-        Ok(IssuedCredential { credential, secret: ClientSecret::new(secret) })
+        IssuedCredential { credential, secret: ClientSecret::new(secret) }
     }
 }
 

@@ -162,7 +162,7 @@ impl Management {
         let workspace = self.new_workspace(name);
         let id = workspace.id;
         let credential =
-            self.generate_credential(CredentialOwner::Workspace(id), vec![Scope::Management], None, &Actor::Operator)?;
+            self.generate_credential(CredentialOwner::Workspace(id), vec![Scope::Management], None, &Actor::Operator);
         let client_id = credential.credential.client_id.to_string();
         let operator = ManagementActor::operator(id);
         let audit = [

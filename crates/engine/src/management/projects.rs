@@ -66,7 +66,7 @@ impl Management {
             revision: Revision::FIRST,
         };
         let owner = CredentialOwner::Project(workspace, id);
-        let credential = self.generate_credential(owner, all_scopes(owner), None, &manager.actor)?;
+        let credential = self.generate_credential(owner, all_scopes(owner), None, &manager.actor);
         let client_id = credential.credential.client_id.to_string();
         let audit = [
             manager.new_audit_event(&self.context, Action::ProjectCreated, id.to_string(), vec![]),
@@ -207,7 +207,7 @@ impl Management {
             let credential = if changed.mode == current.mode {
                 None
             } else {
-                Some(self.generate_credential(owner, all_scopes(owner), None, &manager.actor)?)
+                Some(self.generate_credential(owner, all_scopes(owner), None, &manager.actor))
             };
             if credential.is_some() {
                 members.push("credentials".to_owned());

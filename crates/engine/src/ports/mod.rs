@@ -3,6 +3,7 @@
 mod clock;
 mod entropy;
 mod operators;
+mod row_mac;
 mod store;
 mod transport;
 
@@ -14,6 +15,7 @@ pub use operators::{
     LookupResult, LookupSource, MessageCounts, MonitoredConnector, PartOutcome, PartialSms, Reassembly,
     SilentConnector, SilentOperation, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome, SmsPart,
 };
+pub use row_mac::{AlteredRow, RowFields, RowMac, RowSigner, credential_fields};
 pub use store::*;
 pub use transport::{OutboundRequest, OutboundResponse, TlsError, Transport, TransportError};
 

@@ -24,7 +24,6 @@ use uuid::Uuid;
 
 use crate::{
     context::Context,
-    keys::KeyRing,
     ports::{Revocation, StoreError, TokenId, TokenStore},
 };
 use last_use::LastUseTracker;
@@ -147,7 +146,7 @@ impl Tokens {
         now: Timestamp,
     ) -> Result<Arc<Credential>, ClientAuthError> {
         let credential = self.context.control_plane.credential(client_id);
-        let is_secret_correct = self.is_correct_secret(credential.as_deref().unwrap_or(&DUMMY_CREDENTIAL), secret);
+        let is_secret_correct = is_correct_secret(credential.as_deref().unwrap_or(&DUMMY_CREDENTIAL), secret);
         let credential = credential.filter(|_| is_secret_correct).ok_or(ClientAuthError::InvalidClient)?;
         if !credential.is_active(now) {
             return Err(ClientAuthError::CredentialRevoked);
@@ -157,13 +156,6 @@ impl Tokens {
         }
         self.last_uses.record(&credential.client_id, now);
         Ok(credential)
-    }
-
-    pub fn is_correct_secret(&self, credential: &Credential, secret: &str) -> bool {
-        let computed = credential_digest(&self.context.keys(), credential, secret);
-        computed.is_some_and(|computed| {
-            constant_time::verify_slices_are_equal(&computed.0, &credential.secret_digest.0).is_ok()
-        })
     }
 
     pub fn mint_token(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
@@ -343,16 +335,16 @@ static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
     last_used_at: None,
 });
 
-/// Digest of a credential and its secret.
-pub(crate) fn credential_digest(keys: &KeyRing, credential: &Credential, secret: &str) -> Option<SecretDigest> {
-    keys.credential_digest(credential, &sha256(secret))
+pub fn is_correct_secret(credential: &Credential, secret: &str) -> bool {
+    let SecretDigest(computed) = digest_secret(secret);
+    constant_time::verify_slices_are_equal(&computed, &credential.secret_digest.0).is_ok()
 }
 
-/// Secrets have 256 random bits, so they need no slow hash.
-fn sha256(secret: &str) -> [u8; 32] {
+/// Secrets have 256 random bits, so they need no slow hash. The MAC of the credential's row covers the digest.
+pub(crate) fn digest_secret(secret: &str) -> SecretDigest {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
-    hash
+    SecretDigest(hash)
 }
 
 /// Beginning of the claims JSON, equal in all tokens of a deployment.

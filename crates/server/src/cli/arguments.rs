@@ -269,6 +269,9 @@ pub(super) enum ConsoleAction {
     RemoveSecondFactor(AccountArguments),
     /// Unlink an account from its identity at the OpenID provider, and revoke its sessions and links
     Unlink(AccountArguments),
+    /// Take everything from an account that was altered outside Ringtrue (see `ringtrue doctor`): rights, password,
+    /// second factor, identity and memberships. Invite it again afterwards.
+    Reset(AccountArguments),
 }
 
 #[derive(Debug, Args)]
@@ -322,6 +325,13 @@ pub(super) enum KeysAction {
         /// The key was disclosed: activate the new key and drop the old ones immediately
         #[arg(long)]
         emergency: bool,
+    },
+    /// Replace a disclosed hash key. Ends sessions, links and open checks; earlier numbers cannot be found any more. Stop
+    /// all servers first.
+    ResetHashKey {
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
     },
     /// Seal all keys with a new master key, in one transaction. Restart all servers with the new key afterwards.
     Rewrap {

@@ -38,6 +38,12 @@ pub(super) async fn run(context: &CommandContext, action: ConsoleAction) -> Resu
         ConsoleAction::Unlink(account) => {
             change_account(context, &account, async |accounts, by, id| accounts.unlink_identity(by, id).await).await
         }
+        ConsoleAction::Reset(AccountArguments { email, deployment }) => {
+            with_engine(context, &deployment, async |engine, _| {
+                Ok(engine.accounts.reset_altered_account(&Administrator::operator(), &email).await?)
+            })
+            .await
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use ringtrue_client::{
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode, timestamp};
 use ringtrue_engine::{
     keys::{self, KeyRotation, KeySummary},
+    node::NODE_TIMEOUT,
     ports::{Clock, KeyPurpose, SystemClock, SystemEntropy},
 };
 use ringtrue_store::{DistributionProgress, DistributionState};
@@ -115,21 +116,28 @@ pub(super) async fn erase(context: &CommandContext, arguments: &EraseArguments) 
 /// Invalidates the sessions, tokens and callbacks that a restored backup has revived.
 pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
     let config = context.config()?;
+    let store = open_store(&config).await?;
+    // Read before the command sends its own heartbeat.
+    let last_heartbeat = store.database_time(SystemClock.now()).await?.latest_recorded;
     if arguments.reset_clock {
-        open_store(&config).await?.reset_latest_time().await?;
+        store.reset_latest_time().await?;
     }
+    drop(store);
     let restored =
         context.with_engine_for(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
+        ("changes_lost_since", json!(timestamp::format(last_heartbeat))),
         ("audit_event_id", json!(restored.event.id.to_string())),
         ("callbacks_given_up", json!(restored.callbacks)),
         ("checks_expired", json!(restored.checks)),
         ("sessions_ended", json!(restored.sessions)),
     ])?;
     printer::print_note(
-        "All access tokens, console sessions and links are revoked. Credentials, members and settings are those of the \
-         backup: repeat any deletions and changes made since.",
+        "All access tokens, console sessions and links are revoked. Everything else is as it was then. Repeat what was \
+         done since, before you start servers: erased numbers; deleted credentials; removed members, roles and \
+         administrators; disabled accounts; changed passwords; replaced second factors and used recovery codes; unlinked \
+         identities; rotated keys; settings. See docs/backup.md.",
     );
     Ok(())
 }
@@ -138,6 +146,7 @@ pub(super) async fn keys(context: &CommandContext, action: KeysAction) -> Result
     match action {
         KeysAction::List => list_keys(context).await,
         KeysAction::Rotate { purpose, emergency } => rotate_key(context, purpose, emergency).await,
+        KeysAction::ResetHashKey { yes } => reset_hash_key(context, yes).await,
         KeysAction::Rewrap { new_master_key_file } => rewrap_keys(context, &new_master_key_file).await,
     }
 }
@@ -157,6 +166,43 @@ async fn rotate_key(context: &CommandContext, purpose: KeyPurpose, emergency: bo
     let clock = database_clock(&*store).await?;
     let successor = keys::rotate_key(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
     Ok(context.printer.print_record(key_record(&successor))?)
+}
+
+const HASH_KEY_RESET_EFFECTS: &str = "\
+This replaces the hash key:
+- All console sessions, links and open invitations end. Users sign in again; accounts of an OpenID provider are linked
+  again by their verified address.
+- Open checks cannot be completed, and expire.
+- Numbers of earlier checks cannot be found, erased by number or counted any more. Retention erases them on time.
+- Idempotency keys are forgotten.
+Client credentials, passwords, second factors and memberships stay valid.";
+
+async fn reset_hash_key(context: &CommandContext, is_confirmed: bool) -> Result<(), CliError> {
+    if !is_confirmed {
+        return Err(CliError::usage(
+            HASH_KEY_RESET_EFFECTS,
+            "Nothing was changed. Stop all servers, and repeat the command with --yes.",
+        ));
+    }
+    let config = context.config()?;
+    let master = context.master_key(&config)?;
+    let store = open_store(&config).await?;
+    open_keys(&*store, &master).await?;
+    let clock = database_clock(&*store).await?;
+    if store.count_live_nodes(clock.now() - NODE_TIMEOUT).await? > 0 {
+        return Err(CliError::with_hint(
+            "servers are running",
+            "They would go on to use the old hash key. Stop all of them first.",
+        ));
+    }
+    let reset = keys::reset_hash_key(&*store, &master, &clock, &SystemEntropy::default()).await?;
+    context.printer.print_record(vec![
+        ("signed_rows", json!(reset.signed_rows)),
+        ("sessions_ended", json!(reset.sessions)),
+        ("identities_unlinked", json!(reset.unlinked_identities)),
+    ])?;
+    printer::print_note("The hash key is replaced. Start the servers again.");
+    Ok(())
 }
 
 async fn rewrap_keys(context: &CommandContext, new_master_key_file: &Path) -> Result<(), CliError> {

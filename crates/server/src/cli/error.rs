@@ -8,7 +8,7 @@ use ringtrue_engine::{
     StartError,
     accounts::AccountError,
     control_plane::RefreshError,
-    keys::{KeyUnsealError, RewrapError, RotateError},
+    keys::{KeyUnsealError, ResetHashKeyError, RewrapError, RotateError},
     management::ManagementError,
     ports::StoreError,
 };
@@ -116,6 +116,16 @@ impl From<ManagementError> for CliError {
         match error {
             ManagementError::Store(error) => CliError::Store(error),
             other => CliError::Management(other),
+        }
+    }
+}
+
+impl From<ResetHashKeyError> for CliError {
+    fn from(error: ResetHashKeyError) -> Self {
+        match error {
+            ResetHashKeyError::Store(error) => CliError::Store(error),
+            ResetHashKeyError::Unseal(error) => CliError::KeyUnsealError(error),
+            other @ ResetHashKeyError::NoKey => CliError::with_hint(other.to_string(), "No changes were made."),
         }
     }
 }

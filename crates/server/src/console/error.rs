@@ -3,7 +3,10 @@
 use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use ringtrue_engine::accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError};
+use ringtrue_engine::{
+    accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError},
+    ports::StoreError,
+};
 
 use super::page::{self, Layout};
 use crate::{
@@ -149,6 +152,9 @@ impl From<AccountError> for ConsoleError {
             AccountError::Disabled => (StatusCode::CONFLICT, "Account disabled"),
             AccountError::LastAdministrator => (StatusCode::CONFLICT, "Last administrator"),
             AccountError::Conflict => (StatusCode::CONFLICT, "Account changed"),
+            AccountError::NotAltered | AccountError::Store(StoreError::Altered(_)) => {
+                (StatusCode::CONFLICT, "Account altered")
+            }
             AccountError::Store(cause) => return cause.into(),
         };
         ConsoleError::new(status, title, error.to_string())

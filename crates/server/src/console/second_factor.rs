@@ -159,7 +159,7 @@ async fn enable(
     let field = |name| fields.get(name).unwrap_or_default();
     let next = next_path(fields.get("next"));
     let input = SecondFactorInput {
-        salt: field("salt"),
+        seed: field("seed"),
         code: field("code"),
         password: fields.raw("password").unwrap_or_default(),
         current_code: field("current_code"),
@@ -174,7 +174,7 @@ async fn enable(
         Err(error) => error,
     };
     let purpose = find_purpose(&app, &session).await?;
-    let setup = accounts.find_second_factor_setup(&session.user, input.salt)?;
+    let setup = accounts.find_second_factor_setup(&session.user, input.seed);
     let setup = setup.ok_or_else(ConsoleError::invalid_csrf_token)?;
     let page = setup_page(&session, purpose, setup, next, Some(to_sentence(&error.to_string())));
     Ok(with_retry_after(page::render(form_status(&error), &page), &error))

@@ -185,7 +185,9 @@ impl From<StoreError> for Problem {
                 Problem::unavailable("the query timed out; narrow it, for example with a range of `created_at`")
             }
             StoreError::TooManySearches => Problem::too_many_requests(error.to_string(), SEARCH_RETRY_AFTER),
-            StoreError::Refused(_) | StoreError::CorruptRow { .. } => Problem::internal(&error),
+            StoreError::Refused(_) | StoreError::CorruptRow { .. } | StoreError::Altered(_) => {
+                Problem::internal(&error)
+            }
         }
     }
 }

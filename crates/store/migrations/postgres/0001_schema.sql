@@ -75,6 +75,8 @@ create table credentials (
     deleted_at     bigint,
     -- To the minute. Written in batches; not a change of the control plane.
     last_used_at   bigint,
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32),
     changed        bigint not null,
     foreign key (workspace_id, project_id) references projects (workspace_id, id)
 );
@@ -157,8 +159,8 @@ create table accounts (
     -- Keyed hash of issuer and subject. Null: not linked to an identity.
     identity_hash        bytea check (length(identity_hash) = 32),
     identity_issuer      text,
-    -- The TOTP secret and the recovery codes are derived from the salt by the hash key. Null: no second factor.
-    second_factor_salt   bytea check (length(second_factor_salt) = 16),
+    -- The seed of the TOTP secret and the recovery codes, sealed. Null: no second factor.
+    second_factor_seed   bytea check (length(second_factor_seed) > 0),
     -- The last time step whose code was accepted.
     second_factor_step   bigint not null default 0,
     -- Bit set of the used recovery codes.
@@ -166,7 +168,9 @@ create table accounts (
     created_at           bigint not null,
     -- Null: nobody has signed in with this account yet.
     signed_in_at         bigint,
-    disabled_at          bigint
+    disabled_at          bigint,
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32)
 );
 create unique index accounts_by_identity on accounts (identity_hash);
 
@@ -178,6 +182,8 @@ create table memberships (
     role          text not null check (role in ('viewer', 'developer', 'owner')),
     claim_role    text check (claim_role in ('viewer', 'developer', 'owner')),
     manual_role   text check (manual_role in ('viewer', 'developer', 'owner')),
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32),
     primary key (account_id, workspace_id)
 );
 create index memberships_by_workspace on memberships (workspace_id);
@@ -193,6 +199,8 @@ create table invitations (
     invited_by    uuid,
     created_at    bigint not null,
     expires_at    bigint not null,
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32),
     unique (workspace_id, email)
 );
 create index invitations_by_expiry on invitations (expires_at);
@@ -206,7 +214,9 @@ create table sessions (
     user_agent  text not null,
     created_at  bigint not null,
     seen_at     bigint not null,
-    expires_at  bigint not null
+    expires_at  bigint not null,
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32)
 );
 create index sessions_by_account on sessions (account_id);
 create index sessions_by_expiry on sessions (expires_at);
@@ -216,7 +226,9 @@ create table account_links (
     token_hash  bytea primary key check (length(token_hash) = 32),
     account_id  uuid not null references accounts (id),
     purpose     text not null check (purpose in ('set_password', 'sign_in')),
-    expires_at  bigint not null
+    expires_at  bigint not null,
+    -- MAC by the hash key. Rows that were written or altered by other means are rejected.
+    row_mac  bytea check (length(row_mac) = 32)
 );
 create index account_links_by_account on account_links (account_id);
 create index account_links_by_expiry on account_links (expires_at);

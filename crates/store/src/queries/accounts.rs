@@ -12,16 +12,20 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::{
-    AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, LinkedIdentity,
-    LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, SecondFactor, SecondFactorSalt, SecondFactorUse,
-    StoreError, TokenHash,
+    AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, KeyId,
+    LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, RowSigner, SealedSeed, SecondFactor,
+    SecondFactorUse, StoreError, TokenHash,
 };
 
 use super::{
     PagedQuery, SqlStore,
     deployment::{insert_audit_event, insert_audit_events},
-    members::{MEMBERSHIPS_OF_ACCOUNT, grants_from_row, store_grants, void_invitations},
+    members::{read_grants, store_grants, void_invitations},
     placeholders,
+    row_macs::{
+        account_grants_rights, lock_account, lock_signed_account, read_signed_account, sign_account,
+        signed_account_columns,
+    },
     sessions::{insert_session, record_success, use_second_factor},
 };
 use crate::{
@@ -45,7 +49,7 @@ macro_rules! account_record_columns {
         concat!(
             account_columns!(),
             ", accounts.password_hash, accounts.disabled_at is not null, accounts.admin_by_claim,
-              accounts.identity_hash, accounts.identity_issuer, accounts.second_factor_salt,
+              accounts.identity_hash, accounts.identity_issuer, accounts.second_factor_seed,
               accounts.second_factor_step, accounts.recovery_codes_used"
         )
     };
@@ -54,20 +58,38 @@ macro_rules! account_record_columns {
 #[async_trait]
 impl<D: Database> AccountStore for SqlStore<D> {
     async fn add_account(&self, account: &Account, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let insert = "insert into accounts (id, email, is_admin, created_at) values ($1, $2, $3, $4)
-                      on conflict (email) do nothing returning id";
-        let values = values![account.id, account.email.as_str(), account.is_admin, account.created_at];
-        self.write_audited(insert, values, audit).await
+        let (account, event, signer) = (account.clone(), audit.clone(), self.signer()?);
+        self.transact(work!(|tx| {
+            if !insert_account(tx, &account).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            sign_account(tx, &*signer, account.id).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
     }
 
     async fn find_account(&self, id: AccountId) -> Result<Option<AccountRecord>, StoreError> {
-        let select = concat!("select ", account_record_columns!(), " from accounts where id = $1");
-        self.read_first(select, values![id]).await?.map(account_record_from_row).transpose()
+        let select = concat!(
+            "select ",
+            account_record_columns!(),
+            ", ",
+            signed_account_columns!(),
+            " from accounts where id = $1"
+        );
+        self.verified_account(self.read_first(select, values![id]).await?)
     }
 
     async fn find_account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError> {
-        let select = concat!("select ", account_record_columns!(), " from accounts where email = $1");
-        self.read_first(select, values![email.as_str()]).await?.map(account_record_from_row).transpose()
+        let select = concat!(
+            "select ",
+            account_record_columns!(),
+            ", ",
+            signed_account_columns!(),
+            " from accounts where email = $1"
+        );
+        self.verified_account(self.read_first(select, values![email.as_str()]).await?)
     }
 
     async fn list_accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError> {
@@ -75,7 +97,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             columns: concat!(
                 account_columns!(),
                 ", accounts.password_hash is not null, accounts.disabled_at is not null,
-                  accounts.identity_hash is not null, accounts.second_factor_salt is not null, accounts.signed_in_at,
+                  accounts.identity_hash is not null, accounts.second_factor_seed is not null, accounts.signed_in_at,
                   (select count(*) from memberships where memberships.account_id = accounts.id)"
             ),
             from: "accounts".into(),
@@ -101,16 +123,18 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
+            lock_account(tx, &*signer, account).await?;
             // An account that had a password counts as used.
             let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
-                            second_factor_salt = null, signed_in_at =
+                            second_factor_seed = null, signed_in_at =
                             case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
                            where id = $4 and (is_admin <> $1 or admin_by_claim = $1) returning id";
             if !tx.exists(update, values![true, false, event.at, account]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
+            sign_account(tx, &*signer, account).await?;
             end_access(tx, account).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
@@ -119,8 +143,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
+            lock_account(tx, &*signer, account).await?;
             let update = "update accounts set is_admin = $1, admin_by_claim = $1
                            where id = $2 and is_admin <> $1 returning id";
             if !tx.exists(update, values![false, account]).await? {
@@ -129,6 +154,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             if !has_administrator(tx).await? {
                 return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
             }
+            sign_account(tx, &*signer, account).await?;
             void_invitations_of_administrator(tx, account).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
@@ -141,8 +167,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
         account: AccountId,
         audit: &AuditEvent,
     ) -> Result<AccountChangeOutcome, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
+            lock_account(tx, &*signer, account).await?;
             let update = "update accounts set disabled_at = $1 where id = $2 and disabled_at is null
                           returning is_admin";
             let Some(disabled) = tx.first(update, values![event.at, account]).await? else {
@@ -151,6 +178,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             if disabled.reader("accounts").boolean("is_admin")? && !has_administrator(tx).await? {
                 return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
             }
+            sign_account(tx, &*signer, account).await?;
             end_access(tx, account).await?;
             tx.run("delete from invitations where invited_by = $1", values![account]).await?;
             insert_audit_event(tx, &event).await?;
@@ -160,13 +188,25 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError> {
-        let update = "update accounts set disabled_at = null where id = $1 and disabled_at is not null returning id";
-        let is_done = self.write_audited(update, values![account], audit).await?;
+        let (event, signer) = (audit.clone(), self.signer()?);
+        let enabled = self.transact(work!(|tx| {
+            lock_account(tx, &*signer, account).await?;
+            let update =
+                "update accounts set disabled_at = null where id = $1 and disabled_at is not null returning id";
+            if !tx.exists(update, values![account]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            sign_account(tx, &*signer, account).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }));
+        let is_done = enabled.await?;
         Ok(if is_done { AccountChangeOutcome::Changed } else { AccountChangeOutcome::Unchanged })
     }
 
     async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
-        self.database.read(work!(|tx| read_access(tx, account).await)).await
+        let signer = self.signer()?;
+        self.database.read(work!(|tx| read_access(tx, &*signer, account).await)).await
     }
 
     async fn find_access_by_identity(
@@ -174,7 +214,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         identity: TokenHash,
         email: Option<&Email>,
     ) -> Result<Option<AccountAccess>, StoreError> {
-        let email = email.cloned();
+        let (email, signer) = (email.cloned(), self.signer()?);
         self.database
             .read(work!(|tx| {
                 let linked = tx.first("select id from accounts where identity_hash = $1", values![identity]).await?;
@@ -187,31 +227,34 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 };
                 let Some(found) = found else { return Ok(None) };
                 let account = AccountId(found.reader("accounts").uuid("id")?);
-                read_access(tx, account).await
+                read_access(tx, &*signer, account).await
             }))
             .await
     }
 
     async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError> {
-        let events = audit.to_vec();
+        let (events, signer) = (audit.to_vec(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
             let IdentitySignIn { before, after, session } = sign_in;
             let account = after.account.id;
+            if before.is_some() {
+                lock_account(tx, &*signer, account).await?;
+            }
             let is_expected = match &before {
-                Some(before) => read_access(tx, account).await?.as_ref() == Some(before),
+                Some(before) => read_access(tx, &*signer, account).await?.as_ref() == Some(before),
                 None => insert_account(tx, &after.account).await?,
             };
             if !is_expected || is_linked_to_another(tx, &after).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
             if before.as_ref().is_none_or(|before| before.identity.is_none()) {
-                let update = "update accounts set password_hash = null, second_factor_salt = null where id = $1";
+                let update = "update accounts set password_hash = null, second_factor_seed = null where id = $1";
                 tx.run(update, values![account]).await?;
                 end_access(tx, account).await?;
             }
-            update_access(tx, before.as_ref(), &after).await?;
+            update_access(tx, &*signer, before.as_ref(), &after).await?;
             tx.run("update accounts set signed_in_at = $1 where id = $2", values![session.created_at, account]).await?;
-            insert_session(tx, session).await?;
+            insert_session(tx, &*signer, session).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -225,11 +268,13 @@ impl<D: Database> AccountStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
         let (before, after, events) = (before.clone(), after.clone(), audit.to_vec());
+        let signer = self.signer()?;
         self.change_control_plane(work!(|tx, _| {
-            if read_access(tx, after.account.id).await?.as_ref() != Some(&before) {
+            lock_account(tx, &*signer, after.account.id).await?;
+            if read_access(tx, &*signer, after.account.id).await?.as_ref() != Some(&before) {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            update_access(tx, Some(&before), &after).await?;
+            update_access(tx, &*signer, Some(&before), &after).await?;
             end_access(tx, after.account.id).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
@@ -238,22 +283,24 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
-            let NewSecondFactor { account, salt, step, password, replaces, session, attempts } = factor;
+            let NewSecondFactor { account, seed, step, password, replaces, session, attempts } = factor;
+            lock_account(tx, &*signer, account).await?;
             if let Some(used) = replaces {
                 if !use_second_factor(tx, used).await? {
                     return Ok(TransactionEnd::Rollback(false));
                 }
-                tx.run("update accounts set second_factor_salt = null where id = $1", values![account]).await?;
+                tx.run("update accounts set second_factor_seed = null where id = $1", values![account]).await?;
             }
             let enable = "update accounts
-                             set second_factor_salt = $1, second_factor_step = $2, recovery_codes_used = $3
-                           where id = $4 and second_factor_salt is null and password_hash = $5
+                             set second_factor_seed = $1, second_factor_step = $2, recovery_codes_used = $3
+                           where id = $4 and second_factor_seed is null and password_hash = $5
                              and disabled_at is null returning id";
-            if !tx.exists(enable, values![salt.0.as_slice(), step, 0_i64, account, password.0]).await? {
+            if !tx.exists(enable, values![seed.0.as_slice(), step, 0_i64, account, password.0]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
+            sign_account(tx, &*signer, account).await?;
             let end_others = "delete from sessions where account_id = $1 and token_hash <> $2";
             tx.run(end_others, values![account, session]).await?;
             record_success(tx, &attempts).await?;
@@ -269,12 +316,14 @@ impl<D: Database> AccountStore for SqlStore<D> {
         attempt: LoginAttempt,
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
+            lock_account(tx, &*signer, used.account).await?;
             if !use_second_factor(tx, used).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            tx.run("update accounts set second_factor_salt = null where id = $1", values![used.account]).await?;
+            tx.run("update accounts set second_factor_seed = null where id = $1", values![used.account]).await?;
+            sign_account(tx, &*signer, used.account).await?;
             record_success(tx, &[attempt]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
@@ -283,9 +332,89 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let update = "update accounts set second_factor_salt = null
-                       where id = $1 and second_factor_salt is not null returning id";
-        self.write_audited(update, values![account], audit).await
+        let (event, signer) = (audit.clone(), self.signer()?);
+        self.transact(work!(|tx| {
+            lock_account(tx, &*signer, account).await?;
+            let update = "update accounts set second_factor_seed = null
+                           where id = $1 and second_factor_seed is not null returning id";
+            if !tx.exists(update, values![account]).await? {
+                return Ok(TransactionEnd::Rollback(false));
+            }
+            sign_account(tx, &*signer, account).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(true))
+        }))
+        .await
+    }
+
+    async fn list_seeds_of_other_keys(
+        &self,
+        active: KeyId,
+        limit: u32,
+    ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError> {
+        // Sealed bytes begin with the id of their key.
+        let select = "select id, second_factor_seed from accounts
+                       where second_factor_seed is not null and substr(second_factor_seed, 1, 16) <> $1 limit $2";
+        let rows = self.read(select, values![active.0.as_bytes().as_slice(), i64::from(limit)]).await?;
+        let id_and_seed = |row: Row| {
+            let mut row = row.reader("accounts");
+            let id = AccountId(row.uuid("id")?);
+            let seed = row.bytes("second_factor_seed")?;
+            Ok((id, seed_from_bytes(seed, &row)?))
+        };
+        rows.into_iter().map(id_and_seed).collect()
+    }
+
+    async fn reseal_second_factor(
+        &self,
+        account: AccountId,
+        old: SealedSeed,
+        new: SealedSeed,
+    ) -> Result<bool, StoreError> {
+        let update =
+            "update accounts set second_factor_seed = $1 where id = $2 and second_factor_seed = $3 returning id";
+        let rows = self.write(update, values![new.0.as_slice(), account, old.0.as_slice()]).await?;
+        Ok(!rows.is_empty())
+    }
+
+    async fn reset_altered_account(
+        &self,
+        email: &Email,
+        audit: &AuditEvent,
+    ) -> Result<Option<(AccountId, bool)>, StoreError> {
+        let (email, event, signer) = (email.clone(), audit.clone(), self.signer()?);
+        self.change_control_plane(work!(|tx, _| {
+            let found = tx.first("select id from accounts where email = $1", values![email.as_str()]).await?;
+            let Some(found) = found else { return Ok(TransactionEnd::Rollback(None)) };
+            let account = AccountId(found.reader("accounts").uuid("id")?);
+            let signed = lock_signed_account(tx, account).await?;
+            if signed.map_or(Ok(false), |signed| signed.is_valid(&*signer))? {
+                return Ok(TransactionEnd::Rollback(Some((account, false))));
+            }
+            let update = "update accounts set is_admin = $1, admin_by_claim = $1, password_hash = null,
+                            identity_hash = null, identity_issuer = null, second_factor_seed = null,
+                            signed_in_at = coalesce(signed_in_at, $2) where id = $3";
+            tx.run(update, values![false, event.at, account]).await?;
+            tx.run("delete from memberships where account_id = $1", values![account]).await?;
+            tx.run("delete from invitations where invited_by = $1", values![account]).await?;
+            end_access(tx, account).await?;
+            sign_account(tx, &*signer, account).await?;
+            let event = AuditEvent { target: account.to_string(), ..event };
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(Some((account, true))))
+        }))
+        .await
+    }
+}
+
+impl<D: Database> SqlStore<D> {
+    /// Reads the columns of an account record, and the signed columns. An altered account counts as missing.
+    fn verified_account(&self, row: Option<Row>) -> Result<Option<AccountRecord>, StoreError> {
+        let Some(row) = row else { return Ok(None) };
+        let mut row = row.reader("accounts");
+        let record = read_account_record(&mut row)?;
+        let is_valid = read_signed_account(&mut row)?.1.grants_rights(&*self.signer()?)?;
+        Ok(is_valid.then_some(record))
     }
 }
 
@@ -297,7 +426,15 @@ async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, Stor
     tx.exists(insert, values).await
 }
 
-async fn read_access(tx: &mut dyn Tx, account: AccountId) -> Result<Option<AccountAccess>, StoreError> {
+/// An altered account counts as missing, and altered memberships are omitted.
+async fn read_access(
+    tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
+    account: AccountId,
+) -> Result<Option<AccountAccess>, StoreError> {
+    if !account_grants_rights(tx, signer, account).await? {
+        return Ok(None);
+    }
     let select = concat!(
         "select ",
         account_columns!(),
@@ -309,8 +446,7 @@ async fn read_access(tx: &mut dyn Tx, account: AccountId) -> Result<Option<Accou
     let account = read_account(&mut row)?;
     let (is_disabled, admin_by_claim) = (row.boolean("disabled_at")?, row.boolean("admin_by_claim")?);
     let identity = read_identity(&mut row)?;
-    let memberships = tx.run(MEMBERSHIPS_OF_ACCOUNT, values![account.id]).await?;
-    let memberships = memberships.into_iter().map(grants_from_row).collect::<Result<_, _>>()?;
+    let memberships = read_grants(tx, signer, account.id).await?;
     Ok(Some(AccountAccess { account, is_disabled, admin_by_claim, identity, memberships }))
 }
 
@@ -323,6 +459,7 @@ async fn is_linked_to_another(tx: &mut dyn Tx, access: &AccountAccess) -> Result
 /// Replaces identity and access rights. Invitations end with the rights that they required.
 async fn update_access(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     before: Option<&AccountAccess>,
     after: &AccountAccess,
 ) -> Result<(), StoreError> {
@@ -339,10 +476,11 @@ async fn update_access(
         ],
     )
     .await?;
+    sign_account(tx, signer, account).await?;
     let old = before.map_or(&[][..], |before| &before.memberships);
     for grants in &after.memberships {
         if !old.contains(grants) {
-            store_grants(tx, account, *grants).await?;
+            store_grants(tx, signer, account, *grants).await?;
         }
     }
     for grants in old {
@@ -379,15 +517,14 @@ pub(super) fn read_account(row: &mut RowReader) -> Result<Account, StoreError> {
     })
 }
 
-fn account_record_from_row(row: Row) -> Result<AccountRecord, StoreError> {
-    let mut row = row.reader("accounts");
+fn read_account_record(row: &mut RowReader) -> Result<AccountRecord, StoreError> {
     Ok(AccountRecord {
-        account: read_account(&mut row)?,
+        account: read_account(row)?,
         password: row.text_or_null("password_hash")?.map(PasswordHash),
         is_disabled: row.boolean("disabled_at")?,
         admin_by_claim: row.boolean("admin_by_claim")?,
-        identity: read_identity(&mut row)?,
-        second_factor: read_second_factor(&mut row)?,
+        identity: read_identity(row)?,
+        second_factor: read_second_factor(row)?,
     })
 }
 
@@ -397,11 +534,14 @@ fn read_identity(row: &mut RowReader) -> Result<Option<LinkedIdentity>, StoreErr
 }
 
 fn read_second_factor(row: &mut RowReader) -> Result<Option<SecondFactor>, StoreError> {
-    let salt = row.bytes_or_null("second_factor_salt")?;
+    let seed = row.bytes_or_null("second_factor_seed")?;
     let (last_step, used_recovery_codes) = (row.int("second_factor_step")?, row.int("recovery_codes_used")?);
-    let Some(salt) = salt else { return Ok(None) };
-    let salt = salt.try_into().map_err(|_| row.corrupt("second_factor_salt", "not 16 bytes"))?;
-    Ok(Some(SecondFactor { salt: SecondFactorSalt(salt), last_step, used_recovery_codes }))
+    let Some(seed) = seed else { return Ok(None) };
+    Ok(Some(SecondFactor { seed: seed_from_bytes(seed, row)?, last_step, used_recovery_codes }))
+}
+
+fn seed_from_bytes(bytes: Vec<u8>, row: &RowReader) -> Result<SealedSeed, StoreError> {
+    bytes.try_into().map(SealedSeed).map_err(|_| row.corrupt("second_factor_seed", "wrong length"))
 }
 
 fn account_summary_from_row(row: Row) -> Result<AccountSummary, StoreError> {
@@ -411,7 +551,7 @@ fn account_summary_from_row(row: Row) -> Result<AccountSummary, StoreError> {
         has_password: row.boolean("password_hash")?,
         is_disabled: row.boolean("disabled_at")?,
         has_identity: row.boolean("identity_hash")?,
-        has_second_factor: row.boolean("second_factor_salt")?,
+        has_second_factor: row.boolean("second_factor_seed")?,
         signed_in_at: row.instant_or_null("signed_in_at")?,
         workspaces: row.int("workspaces")?.unsigned_abs(),
     })

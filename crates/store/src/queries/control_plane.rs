@@ -1,17 +1,17 @@
 //! The control plane: its version, changes since a version, sealed keys, revocations.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::audit::AuditEvent;
 use ringtrue_engine::ports::{
-    ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, KeyId, KeyPurpose, KeyStore, Revocation,
-    RevocationStore, SealedKey, StoreError,
+    AlteredRow, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, HashKeyReset, KeyId, KeyPurpose, KeyStore,
+    Revocation, RevocationStore, RowSigner, SealedKey, StoreError,
 };
 use tokio::sync::Notify;
 
-use super::{SqlStore, deployment::insert_audit_event};
+use super::{SqlStore, deployment::insert_audit_event, row_macs};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
@@ -60,6 +60,20 @@ async fn changes_since(
     }
     let known = if is_full_snapshot { ControlPlaneVersion(0) } else { known };
     let changed_keys = tx.number("select count(*) from sealed_keys where changed > $1", values![known.0]).await?;
+    let credentials = select_all(
+        tx,
+        concat!(
+            "select row_mac, ",
+            credential_columns!(),
+            " from credentials where changed > $1 order by changed, client_id"
+        ),
+        values![known.0],
+        row_mapping::credential_with_mac_from_row,
+    )
+    .await?;
+    let credential_macs =
+        credentials.iter().filter_map(|(mac, credential)| Some((credential.client_id.clone(), (*mac)?))).collect();
+    let credentials = credentials.into_iter().map(|(_, credential)| credential).collect();
     Ok(ControlPlaneChanges {
         version,
         is_full_snapshot,
@@ -77,17 +91,8 @@ async fn changes_since(
             row_mapping::project_from_row,
         )
         .await?,
-        credentials: select_all(
-            tx,
-            concat!(
-                "select ",
-                credential_columns!(),
-                " from credentials where changed > $1 order by changed, client_id"
-            ),
-            values![known.0],
-            row_mapping::credential_from_row,
-        )
-        .await?,
+        credentials,
+        credential_macs,
         keys: if is_full_snapshot || changed_keys > 0 { Some(list_keys(tx).await?) } else { None },
         revocations: select_all(
             tx,
@@ -116,6 +121,30 @@ async fn list_keys(tx: &mut dyn Tx) -> Result<Vec<SealedKey>, StoreError> {
 
 #[async_trait]
 impl<D: Database> KeyStore for SqlStore<D> {
+    fn set_row_signer(&self, signer: Arc<dyn RowSigner>) {
+        *self.signer.write().unwrap_or_else(PoisonError::into_inner) = Some(signer);
+    }
+
+    async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError> {
+        let signer = self.signer()?;
+        self.database.read(work!(|tx| row_macs::find_altered_rows(tx, &*signer, limit).await)).await
+    }
+
+    async fn reset_hash_key(
+        &self,
+        key: &SealedKey,
+        signer: Arc<dyn RowSigner>,
+        audit: &AuditEvent,
+    ) -> Result<HashKeyReset, StoreError> {
+        let (key, old, event) = (key.clone(), self.signer()?, audit.clone());
+        self.change_control_plane(work!(|tx, version| {
+            let reset = row_macs::reset_hash_key(tx, &key, version, (&*old, &*signer)).await?;
+            insert_audit_event(tx, &event).await?;
+            Ok(TransactionEnd::Commit(reset))
+        }))
+        .await
+    }
+
     async fn list_keys(&self) -> Result<Vec<SealedKey>, StoreError> {
         self.database.read(work!(|tx| list_keys(tx).await)).await
     }
@@ -184,7 +213,11 @@ async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId
     Ok(row.map(row_mapping::key_from_row).transpose()?.map(|key| key.id))
 }
 
-async fn insert_key(tx: &mut dyn Tx, key: &SealedKey, version: ControlPlaneVersion) -> Result<(), StoreError> {
+pub(super) async fn insert_key(
+    tx: &mut dyn Tx,
+    key: &SealedKey,
+    version: ControlPlaneVersion,
+) -> Result<(), StoreError> {
     tx.run(
         concat!(
             "insert into sealed_keys (",

@@ -9,17 +9,22 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash, StoreError,
+    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash, RowSigner,
+    StoreError,
 };
 
 use super::{
     PagedQuery, SqlStore,
     accounts::{account_columns, read_account},
     deployment::{insert_audit_event, insert_audit_events},
+    row_macs::{
+        account_grants_rights, invitation_fields, membership_fields, read_mac, sign_account, signed_invitation,
+        signed_membership,
+    },
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
-    row::{Row, values},
+    row::{Row, RowReader, values},
 };
 
 macro_rules! invitation_columns {
@@ -27,6 +32,7 @@ macro_rules! invitation_columns {
         "id, workspace_id, email, role, invited_by, created_at, expires_at"
     };
 }
+pub(super) use invitation_columns;
 
 #[async_trait]
 impl<D: Database> MemberStore for SqlStore<D> {
@@ -36,7 +42,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
         limit: u32,
         audit: &AuditEvent,
     ) -> Result<InviteOutcome, StoreError> {
-        let (new, event) = (invitation.clone(), audit.clone());
+        let (new, event, signer) = (invitation.clone(), audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
             if let Some(inviter) = new.invited_by
                 && !may_invite(tx, inviter, new.workspace).await?
@@ -57,7 +63,11 @@ impl<D: Database> MemberStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(InviteOutcome::LimitReached));
             }
             tx.run(
-                concat!("insert into invitations (", invitation_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7)"),
+                concat!(
+                    "insert into invitations (",
+                    invitation_columns!(),
+                    ", row_mac) values ($1, $2, $3, $4, $5, $6, $7, $8)"
+                ),
                 values![
                     new.id,
                     new.workspace,
@@ -65,7 +75,8 @@ impl<D: Database> MemberStore for SqlStore<D> {
                     new.role.into_str(),
                     new.invited_by,
                     new.created_at,
-                    new.expires_at
+                    new.expires_at,
+                    signer.sign(&invitation_fields(&new))?.0
                 ],
             )
             .await?;
@@ -76,7 +87,8 @@ impl<D: Database> MemberStore for SqlStore<D> {
     }
 
     async fn find_invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError> {
-        self.database.read(work!(|tx| pending_invitation(tx, id, now).await)).await
+        let signer = self.signer()?;
+        self.database.read(work!(|tx| pending_invitation(tx, &*signer, id, now).await)).await
     }
 
     async fn list_invitations(
@@ -111,16 +123,18 @@ impl<D: Database> MemberStore for SqlStore<D> {
         account: AccountId,
         audit: &AuditEvent,
     ) -> Result<AcceptOutcome, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
-            let Some(invitation) = pending_invitation(tx, id, event.at).await? else {
+            let Some(invitation) = pending_invitation(tx, &*signer, id, event.at).await? else {
                 return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
             };
             let select = "select id from accounts where id = $1 and email = $2 and disabled_at is null";
             if !tx.exists(select, values![account, invitation.email.as_str()]).await? {
                 return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
             }
-            if !accept(tx, &invitation, account).await? {
+            if !account_grants_rights(tx, &*signer, account).await?
+                || !accept(tx, &*signer, &invitation, account).await?
+            {
                 return Ok(TransactionEnd::Rollback(AcceptOutcome::NotValid));
             }
             insert_audit_event(tx, &event).await?;
@@ -137,8 +151,9 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
         let (account, PasswordHash(password), events) = (account.clone(), password.clone(), audit.to_vec());
+        let signer = self.signer()?;
         self.transact(work!(|tx| {
-            let invitation = pending_invitation(tx, id, account.created_at).await?;
+            let invitation = pending_invitation(tx, &*signer, id, account.created_at).await?;
             if invitation.is_none_or(|invitation| invitation.email != account.email) {
                 return Ok(TransactionEnd::Rollback(false));
             }
@@ -149,6 +164,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
             if !tx.exists(insert, values).await? {
                 return Ok(TransactionEnd::Rollback(true));
             }
+            sign_account(tx, &*signer, account.id).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -161,18 +177,20 @@ impl<D: Database> MemberStore for SqlStore<D> {
         membership: Membership,
         audit: &AuditEvent,
     ) -> Result<MemberChangeOutcome, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         let Membership { workspace, role } = membership;
         self.change_control_plane(work!(|tx, _| {
             let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
                 return Ok(TransactionEnd::Rollback(MemberChangeOutcome::NotAMember));
             };
-            let before = find_grants(tx, account, workspace).await?;
-            let Some(before) = before.filter(|before| before.manual != Some(role)) else {
+            let before = find_grants(tx, &*signer, account, workspace).await?;
+            if before.is_some_and(|before| before.manual == Some(role)) {
                 return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
-            };
-            let after = MembershipGrants { manual: Some(role), ..before };
-            store_grants(tx, account, after).await?;
+            }
+            // The claim of an altered membership is dropped.
+            let claimed = before.and_then(|before| before.claimed);
+            let after = MembershipGrants { workspace, manual: Some(role), claimed };
+            store_grants(tx, &*signer, account, after).await?;
             if was_owner && !has_owner(tx, workspace).await? {
                 return Ok(TransactionEnd::Rollback(MemberChangeOutcome::LastOwner));
             }
@@ -232,7 +250,10 @@ fn member_from_row(row: Row) -> Result<(Account, Role), StoreError> {
 }
 
 fn invitation_from_row(row: Row) -> Result<Invitation, StoreError> {
-    let mut row = row.reader("invitations");
+    invitation_from_reader(&mut row.reader("invitations"))
+}
+
+pub(super) fn invitation_from_reader(row: &mut RowReader) -> Result<Invitation, StoreError> {
     Ok(Invitation {
         id: InvitationId(row.uuid("id")?),
         workspace: WorkspaceId(row.uuid("workspace_id")?),
@@ -281,14 +302,21 @@ async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId)
     tx.exists(select, values![account, workspace, Role::Owner.into_str()]).await
 }
 
-/// The invitation, if it has not expired.
+/// The invitation, if it has not expired and was not altered.
 async fn pending_invitation(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     id: InvitationId,
     now: Timestamp,
 ) -> Result<Option<Invitation>, StoreError> {
-    let select = concat!("select ", invitation_columns!(), " from invitations where id = $1 and expires_at > $2");
-    tx.first(select, values![id, now]).await?.map(invitation_from_row).transpose()
+    let select =
+        concat!("select row_mac, ", invitation_columns!(), " from invitations where id = $1 and expires_at > $2");
+    let Some(row) = tx.first(select, values![id, now]).await? else { return Ok(None) };
+    let mut row = row.reader("invitations");
+    let mac = read_mac(&mut row)?;
+    let invitation = invitation_from_reader(&mut row)?;
+    let is_valid = signed_invitation(&invitation, mac).grants_rights(signer)?;
+    Ok(is_valid.then_some(invitation))
 }
 
 /// Deletes the invitations to a workspace that an account created.
@@ -303,16 +331,21 @@ pub(super) async fn void_invitations(
 }
 
 /// Turns an invitation into a membership. `false`: it was withdrawn in the meantime.
-async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<bool, StoreError> {
+async fn accept(
+    tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
+    invitation: &Invitation,
+    account: AccountId,
+) -> Result<bool, StoreError> {
     let claim = "delete from invitations where id = $1 returning id";
     if !tx.exists(claim, values![invitation.id]).await? {
         return Ok(false);
     }
     let (workspace, role) = (invitation.workspace, invitation.role);
-    let before = find_grants(tx, account, workspace).await?;
+    let before = find_grants(tx, signer, account, workspace).await?;
     if before.is_none_or(|before| before.manual.is_none()) {
         let claimed = before.and_then(|before| before.claimed);
-        store_grants(tx, account, MembershipGrants { workspace, manual: Some(role), claimed }).await?;
+        store_grants(tx, signer, account, MembershipGrants { workspace, manual: Some(role), claimed }).await?;
     }
     Ok(true)
 }
@@ -322,44 +355,79 @@ macro_rules! grants_columns {
         "workspace_id, role, claim_role, manual_role"
     };
 }
+pub(super) use grants_columns;
 
-/// Selects the grants of an account, for [`grants_from_row`].
-pub(super) const MEMBERSHIPS_OF_ACCOUNT: &str =
-    concat!("select ", grants_columns!(), " from memberships where account_id = $1 order by workspace_id");
-
-/// Rows without a claim have no `manual_role`: there `role` is the manual one.
-pub(super) fn grants_from_row(row: Row) -> Result<MembershipGrants, StoreError> {
-    let mut row = row.reader("memberships");
-    let (workspace, role) = (WorkspaceId(row.uuid("workspace_id")?), row.parsed("role")?);
-    let (claimed, manual) = (row.parsed_or_null("claim_role")?, row.parsed_or_null("manual_role")?);
-    let manual = if claimed.is_some() { manual } else { Some(role) };
-    Ok(MembershipGrants { workspace, manual, claimed })
+/// The grants of an account, without altered ones.
+pub(super) async fn read_grants(
+    tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
+    account: AccountId,
+) -> Result<Vec<MembershipGrants>, StoreError> {
+    let select =
+        concat!("select row_mac, ", grants_columns!(), " from memberships where account_id = $1 order by workspace_id");
+    let rows = tx.run(select, values![account]).await?;
+    let verified = rows.into_iter().map(|row| verified_grants(row, signer, account));
+    verified.filter_map(Result::transpose).collect()
 }
 
+/// Reads `row_mac` and the grants. `None`: the row was altered.
+fn verified_grants(
+    row: Row,
+    signer: &dyn RowSigner,
+    account: AccountId,
+) -> Result<Option<MembershipGrants>, StoreError> {
+    let mut row = row.reader("memberships");
+    let mac = read_mac(&mut row)?;
+    let (grants, role) = grants_from_reader(&mut row)?;
+    let is_valid = signed_membership(account, &grants, role, mac).grants_rights(signer)?;
+    Ok(is_valid.then_some(grants))
+}
+
+/// The grants, and the column `role`. Rows without a claim have no `manual_role`: there `role` is the manual one.
+pub(super) fn grants_from_reader(row: &mut RowReader) -> Result<(MembershipGrants, Role), StoreError> {
+    grants_or_null(row)?.ok_or_else(|| row.corrupt("workspace_id", "null"))
+}
+
+/// As [`grants_from_reader`], of a row that an outer join may have left empty.
+pub(super) fn grants_or_null(row: &mut RowReader) -> Result<Option<(MembershipGrants, Role)>, StoreError> {
+    let (workspace, role) = (row.uuid_or_null("workspace_id")?.map(WorkspaceId), row.parsed_or_null("role")?);
+    let (claimed, manual) = (row.parsed_or_null("claim_role")?, row.parsed_or_null("manual_role")?);
+    let (Some(workspace), Some(role)) = (workspace, role) else { return Ok(None) };
+    let manual = if claimed.is_some() { manual } else { Some(role) };
+    Ok(Some((MembershipGrants { workspace, manual, claimed }, role)))
+}
+
+/// `None`: not a member, or the membership was altered.
 async fn find_grants(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     account: AccountId,
     workspace: WorkspaceId,
 ) -> Result<Option<MembershipGrants>, StoreError> {
-    let select = concat!("select ", grants_columns!(), " from memberships where account_id = $1 and workspace_id = $2");
-    tx.first(select, values![account, workspace]).await?.map(grants_from_row).transpose()
+    let select =
+        concat!("select row_mac, ", grants_columns!(), " from memberships where account_id = $1 and workspace_id = $2");
+    let row = tx.first(select, values![account, workspace]).await?;
+    row.map_or(Ok(None), |row| verified_grants(row, signer, account))
 }
 
 /// Inserts or replaces a membership. Does nothing without a role.
 pub(super) async fn store_grants(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     account: AccountId,
     grants: MembershipGrants,
 ) -> Result<(), StoreError> {
     let Some(role) = grants.role() else { return Ok(()) };
     let manual = grants.manual.filter(|_| grants.claimed.is_some());
+    let mac = signer.sign(&membership_fields(account, &grants, role))?;
     let [claimed, manual] = [grants.claimed, manual].map(|role| role.map(|role| role.into_str()));
     tx.run(
-        "insert into memberships (account_id, workspace_id, role, claim_role, manual_role)
-         values ($1, $2, $3, $4, $5)
+        "insert into memberships (account_id, workspace_id, role, claim_role, manual_role, row_mac)
+         values ($1, $2, $3, $4, $5, $6)
          on conflict (account_id, workspace_id) do update
-           set role = excluded.role, claim_role = excluded.claim_role, manual_role = excluded.manual_role",
-        values![account, grants.workspace, role.into_str(), claimed, manual],
+           set role = excluded.role, claim_role = excluded.claim_role, manual_role = excluded.manual_role,
+               row_mac = excluded.row_mac",
+        values![account, grants.workspace, role.into_str(), claimed, manual, mac.0],
     )
     .await?;
     Ok(())

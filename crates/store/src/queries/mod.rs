@@ -19,6 +19,7 @@ mod members;
 pub(crate) mod privacy;
 mod requests;
 mod retention;
+mod row_macs;
 mod sandbox;
 mod sessions;
 mod sms_parts;
@@ -26,7 +27,10 @@ mod tenants;
 pub(crate) mod usage;
 mod verifications;
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::{PoisonError, RwLock},
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -38,6 +42,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
 use uuid::Uuid;
+
+use row_macs::Signer;
 
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx, Work, work},
@@ -55,13 +61,25 @@ pub(crate) struct SqlStore<D> {
     list_turns: ListTurns,
     /// The workspace of a project never changes.
     workspaces: Cache<ProjectId, WorkspaceId>,
+    signer: RwLock<Option<Signer>>,
 }
 
 impl<D: Database> Store for SqlStore<D> {}
 
 impl<D: Database> SqlStore<D> {
     pub(crate) fn new(database: D) -> Self {
-        SqlStore { database, list_turns: ListTurns::default(), workspaces: Cache::new(MAX_CACHED_PROJECTS) }
+        SqlStore {
+            database,
+            signer: RwLock::default(),
+            list_turns: ListTurns::default(),
+            workspaces: Cache::new(MAX_CACHED_PROJECTS),
+        }
+    }
+
+    /// What signs and verifies rows.
+    fn signer(&self) -> Result<Signer, StoreError> {
+        let signer = self.signer.read().unwrap_or_else(PoisonError::into_inner).clone();
+        signer.ok_or_else(|| StoreError::Refused("rows cannot be verified: no key is loaded".to_owned()))
     }
 
     async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {

@@ -13,20 +13,25 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    LoginAttempt, LoginBlocked, LoginThrottleKey, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange,
-    PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord, SessionStore,
-    SessionSummary, StoreError, TokenHash,
+    LoginAttempt, LoginBlocked, LoginThrottleKey, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink,
+    PasswordChange, PasswordHash, RowSigner, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin,
+    SessionRecord, SessionStore, SessionSummary, StoreError, TokenHash,
 };
 
 use super::{
     SqlStore,
     accounts::{account_columns, end_access, read_account},
     deployment::{insert_audit_event, insert_audit_events},
+    members::{grants_or_null, read_grants},
     placeholders,
+    row_macs::{
+        link_fields, lock_account, read_mac, read_signed_account, session_fields, sign_account, signed_account_columns,
+        signed_link, signed_membership, signed_session,
+    },
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
-    row::{Row, Value, values},
+    row::{Row, RowReader, Value, values},
 };
 
 /// Sessions per account. The least recently used ones end.
@@ -37,17 +42,19 @@ const MAX_ENTRIES: i64 = 100_000;
 #[async_trait]
 impl<D: Database> SessionStore for SqlStore<D> {
     async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
             let NewOneTimeLink { token, account, purpose, expires_at } = link;
+            lock_account(tx, &*signer, account).await?;
             let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
             if !tx.exists(lock, values![account]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
             tx.run("delete from account_links where account_id = $1", values![account]).await?;
-            let insert = "insert into account_links (token_hash, account_id, purpose, expires_at)
-                          values ($1, $2, $3, $4)";
-            tx.run(insert, values![token, account, purpose.into_str(), expires_at]).await?;
+            let mac = signer.sign(&link_fields(token, account, purpose, expires_at))?;
+            let insert = "insert into account_links (token_hash, account_id, purpose, expires_at, row_mac)
+                          values ($1, $2, $3, $4, $5)";
+            tx.run(insert, values![token, account, purpose.into_str(), expires_at, mac.0]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -58,17 +65,25 @@ impl<D: Database> SessionStore for SqlStore<D> {
         let select = concat!(
             "select ",
             account_columns!(),
-            ", account_links.purpose, account_links.expires_at
-              from account_links join accounts on accounts.id = account_links.account_id
+            ", account_links.purpose, account_links.expires_at, account_links.row_mac, ",
+            signed_account_columns!(),
+            " from account_links join accounts on accounts.id = account_links.account_id
              where account_links.token_hash = $1 and account_links.expires_at > $2 and accounts.disabled_at is null"
         );
         let row = self.read_first(select, values![token, now]).await?;
-        row.map(|row| {
-            let mut row = row.reader("account_links");
-            let account = read_account(&mut row)?;
-            Ok(OneTimeLink { account, purpose: row.parsed("purpose")?, expires_at: row.instant("expires_at")? })
-        })
-        .transpose()
+        let Some(row) = row else { return Ok(None) };
+        let mut row = row.reader("account_links");
+        let account = read_account(&mut row)?;
+        let link = OneTimeLink { purpose: row.parsed("purpose")?, expires_at: row.instant("expires_at")?, account };
+        let fields = (token, link.account.id, link.purpose, link.expires_at);
+        let signed = [signed_link(fields, read_mac(&mut row)?), read_signed_account(&mut row)?.1];
+        let signer = self.signer()?;
+        for signed in signed {
+            if !signed.grants_rights(&*signer)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(link))
     }
 
     async fn redeem_link(
@@ -78,8 +93,9 @@ impl<D: Database> SessionStore for SqlStore<D> {
         session: NewSession,
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
-        let (password, events) = (password.cloned(), audit.to_vec());
+        let (password, events, signer) = (password.cloned(), audit.to_vec(), self.signer()?);
         self.transact(work!(|tx| {
+            lock_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id";
             let enabled = tx.first(update, values![session.created_at, session.account]).await?;
             let delete = "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
@@ -90,9 +106,10 @@ impl<D: Database> SessionStore for SqlStore<D> {
             }
             if let Some(PasswordHash(hash)) = password {
                 tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account]).await?;
+                sign_account(tx, &*signer, session.account).await?;
                 end_access(tx, session.account).await?;
             }
-            insert_session(tx, session).await?;
+            insert_session(tx, &*signer, session).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -106,8 +123,9 @@ impl<D: Database> SessionStore for SqlStore<D> {
         password: &PasswordHash,
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
-        let (PasswordHash(password), event) = (password.clone(), audit.clone());
+        let (PasswordHash(password), event, signer) = (password.clone(), audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
+            lock_account(tx, &*signer, account).await?;
             let update = "update accounts set password_hash = $1 where id = $2 and disabled_at is null
                           returning id";
             let enabled = tx.first(update, values![password, account]).await?;
@@ -117,6 +135,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             if enabled.is_none() || redeemed.is_none() {
                 return Ok(TransactionEnd::Rollback(false));
             }
+            sign_account(tx, &*signer, account).await?;
             end_access(tx, account).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
@@ -135,16 +154,17 @@ impl<D: Database> SessionStore for SqlStore<D> {
         attempt: LoginAttempt,
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
-        let (PasswordHash(password), event) = (password.clone(), audit.clone());
+        let (PasswordHash(password), event, signer) = (password.clone(), audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
+            lock_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1
-                           where id = $2 and coalesce(password_hash, '') = $3 and second_factor_salt is null
+                           where id = $2 and coalesce(password_hash, '') = $3 and second_factor_seed is null
                              and disabled_at is null returning id";
             if !tx.exists(update, values![session.created_at, session.account, password]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
             record_success(tx, &[attempt]).await?;
-            insert_session(tx, session).await?;
+            insert_session(tx, &*signer, session).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -159,8 +179,9 @@ impl<D: Database> SessionStore for SqlStore<D> {
         attempts: [LoginAttempt; 2],
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError> {
-        let (PasswordHash(password), events) = (password.clone(), audit.to_vec());
+        let (PasswordHash(password), events, signer) = (password.clone(), audit.to_vec(), self.signer()?);
         self.transact(work!(|tx| {
+            lock_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1
                            where id = $2 and password_hash = $3 and disabled_at is null returning id";
             let is_valid = tx.first(update, values![session.created_at, session.account, password]).await?;
@@ -168,7 +189,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(false));
             }
             record_success(tx, &attempts).await?;
-            insert_session(tx, session).await?;
+            insert_session(tx, &*signer, session).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -176,14 +197,16 @@ impl<D: Database> SessionStore for SqlStore<D> {
     }
 
     async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let event = audit.clone();
+        let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
             let PasswordChange { account, current, new, session, attempt } = change;
+            lock_account(tx, &*signer, account).await?;
             let update = "update accounts set password_hash = $1
                            where id = $2 and password_hash = $3 and disabled_at is null returning id";
             if !tx.exists(update, values![new.0, account, current.0]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
+            sign_account(tx, &*signer, account).await?;
             tx.run("delete from sessions where account_id = $1 and token_hash <> $2", values![account, session])
                 .await?;
             tx.run("delete from account_links where account_id = $1", values![account]).await?;
@@ -195,7 +218,8 @@ impl<D: Database> SessionStore for SqlStore<D> {
     }
 
     async fn find_session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError> {
-        self.database.read(work!(|tx| select_session(tx, token, now).await)).await
+        let signer = self.signer()?;
+        self.database.read(work!(|tx| select_session(tx, &*signer, token, now).await)).await
     }
 
     async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError> {
@@ -214,12 +238,15 @@ impl<D: Database> SessionStore for SqlStore<D> {
             return Ok(vec![]);
         }
         let select = format!(
-            "select sessions.token_hash, accounts.is_admin, memberships.workspace_id
+            "select sessions.token_hash, accounts.is_admin, sessions.created_at, sessions.row_mac, {},
+                    memberships.row_mac, memberships.workspace_id, memberships.role, memberships.claim_role,
+                    memberships.manual_role
                from sessions join accounts on accounts.id = sessions.account_id
                     left join memberships on memberships.account_id = accounts.id
                           and memberships.workspace_id in ({})
               where sessions.token_hash in ({}) and sessions.expires_at > ${} and accounts.disabled_at is null
               order by sessions.token_hash",
+            signed_account_columns!(),
             placeholders(1, workspaces.len()),
             placeholders(1 + workspaces.len(), tokens.len()),
             1 + workspaces.len() + tokens.len(),
@@ -230,12 +257,19 @@ impl<D: Database> SessionStore for SqlStore<D> {
             .chain(tokens.iter().map(|token| Value::from(*token)))
             .chain([Value::from(now)])
             .collect();
+        let signer = self.signer()?;
         let rows = self.database.read_reserved(work!(|tx| tx.query(select.into(), &values).await)).await?;
         let mut found: Vec<SessionAccess> = vec![];
         for row in rows {
             let mut row = row.reader("sessions");
             let (token, is_admin) = (TokenHash(row.digest("token_hash")?), row.boolean("is_admin")?);
-            let workspace = row.uuid_or_null("workspace_id")?.map(WorkspaceId);
+            let (created_at, mac) = (row.instant("created_at")?, read_mac(&mut row)?);
+            let (account, signed_account) = read_signed_account(&mut row)?;
+            let session = signed_session(token, account, created_at, mac);
+            if !session.grants_rights(&*signer)? || !signed_account.grants_rights(&*signer)? {
+                continue;
+            }
+            let workspace = read_verified_workspace(&mut row, &*signer, account)?;
             match found.last_mut() {
                 Some(last) if last.token == token => last.workspaces.extend(workspace),
                 _ => found.push(SessionAccess { token, is_admin, workspaces: workspace.into_iter().collect() }),
@@ -270,6 +304,19 @@ impl<D: Database> SessionStore for SqlStore<D> {
     }
 }
 
+/// The workspace of a joined membership. `None`: not a member, or the membership was altered.
+fn read_verified_workspace(
+    row: &mut RowReader,
+    signer: &dyn RowSigner,
+    account: AccountId,
+) -> Result<Option<WorkspaceId>, StoreError> {
+    let mac = read_mac(row)?;
+    let Some(grants) = grants_or_null(row)? else { return Ok(None) };
+    let (grants, role) = grants;
+    let is_valid = signed_membership(account, &grants, role, mac).grants_rights(signer)?;
+    Ok(is_valid.then_some(grants.workspace))
+}
+
 fn session_summary_from_row(row: Row) -> Result<SessionSummary, StoreError> {
     let mut row = row.reader("sessions");
     Ok(SessionSummary {
@@ -280,11 +327,17 @@ fn session_summary_from_row(row: Row) -> Result<SessionSummary, StoreError> {
     })
 }
 
-pub(super) async fn insert_session(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {
+pub(super) async fn insert_session(
+    tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
+    session: NewSession,
+) -> Result<(), StoreError> {
     let NewSession { token, account, origin, created_at, expires_at } = session;
-    let insert = "insert into sessions (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at)
-                  values ($1, $2, $3, $4, $5, $5, $6)";
-    tx.run(insert, values![token, account, origin.network, origin.user_agent, created_at, expires_at]).await?;
+    let mac = signer.sign(&session_fields(token, account, created_at))?;
+    let insert = "insert into sessions
+                    (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at, row_mac)
+                  values ($1, $2, $3, $4, $5, $5, $6, $7)";
+    tx.run(insert, values![token, account, origin.network, origin.user_agent, created_at, expires_at, mac.0]).await?;
     tx.run(
         "delete from sessions where account_id = $1 and token_hash not in
            (select token_hash from sessions where account_id = $1 order by seen_at desc, created_at desc limit $2)",
@@ -294,31 +347,33 @@ pub(super) async fn insert_session(tx: &mut dyn Tx, session: NewSession) -> Resu
     Ok(())
 }
 
+/// `None`: the session has ended, or it or its account was altered.
 async fn select_session(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     token: TokenHash,
     now: Timestamp,
 ) -> Result<Option<SessionRecord>, StoreError> {
     let select = concat!(
         "select ",
         account_columns!(),
-        ", accounts.password_hash is not null, accounts.second_factor_salt is not null,
-           sessions.created_at, sessions.seen_at
-          from sessions join accounts on accounts.id = sessions.account_id
+        ", accounts.password_hash is not null, accounts.second_factor_seed is not null,
+           sessions.created_at, sessions.seen_at, sessions.row_mac, ",
+        signed_account_columns!(),
+        " from sessions join accounts on accounts.id = sessions.account_id
          where sessions.token_hash = $1 and sessions.expires_at > $2 and accounts.disabled_at is null"
     );
     let Some(row) = tx.first(select, values![token, now]).await? else { return Ok(None) };
     let mut row = row.reader("sessions");
     let account = read_account(&mut row)?;
-    let (has_password, has_second_factor) = (row.boolean("password_hash")?, row.boolean("second_factor_salt")?);
+    let (has_password, has_second_factor) = (row.boolean("password_hash")?, row.boolean("second_factor_seed")?);
     let (created_at, seen_at) = (row.instant("created_at")?, row.instant("seen_at")?);
-    let select = "select workspace_id, role from memberships where account_id = $1 order by workspace_id";
-    let memberships = tx.run(select, values![account.id]).await?;
-    let membership = |row: Row| {
-        let mut row = row.reader("memberships");
-        Ok(Membership { workspace: WorkspaceId(row.uuid("workspace_id")?), role: row.parsed("role")? })
-    };
-    let memberships = memberships.into_iter().map(membership).collect::<Result<_, StoreError>>()?;
+    let session = signed_session(token, account.id, created_at, read_mac(&mut row)?);
+    if !session.grants_rights(signer)? || !read_signed_account(&mut row)?.1.grants_rights(signer)? {
+        return Ok(None);
+    }
+    let membership = |grants: MembershipGrants| Some(Membership { workspace: grants.workspace, role: grants.role()? });
+    let memberships = read_grants(tx, signer, account.id).await?.into_iter().filter_map(membership).collect();
     Ok(Some(SessionRecord { account, has_password, has_second_factor, memberships, created_at, seen_at }))
 }
 
@@ -347,20 +402,20 @@ async fn count_attempt(
 
 /// Marks a code as used. `false`: it was used before, or the second factor has changed.
 pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) -> Result<bool, StoreError> {
-    let SecondFactorUse { account, salt, proof } = used;
+    let SecondFactorUse { account, seed, proof } = used;
     let (update, value) = match proof {
         SecondFactorProof::Totp { step } => (
             "update accounts set second_factor_step = $1
-              where id = $2 and second_factor_salt = $3 and second_factor_step < $1 returning id",
+              where id = $2 and second_factor_seed = $3 and second_factor_step < $1 returning id",
             step,
         ),
         SecondFactorProof::RecoveryCode { index } => (
             "update accounts set recovery_codes_used = recovery_codes_used | $1
-              where id = $2 and second_factor_salt = $3 and (recovery_codes_used & $1) = 0 returning id",
+              where id = $2 and second_factor_seed = $3 and (recovery_codes_used & $1) = 0 returning id",
             1_i64 << index.min(62),
         ),
     };
-    tx.exists(update, values![value, account, salt.0.as_slice()]).await
+    tx.exists(update, values![value, account, seed.0.as_slice()]).await
 }
 
 /// Records a successful login: resets its accounts, and takes back the attempts counted for its addresses.

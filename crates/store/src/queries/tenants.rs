@@ -10,14 +10,15 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     ControlPlaneVersion, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
-    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, RotateCredentialOutcome, StoreError, TenantLookup,
-    UpdateProjectOutcome, WorkspaceStore,
+    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, RotateCredentialOutcome, RowSigner, StoreError,
+    TenantLookup, UpdateProjectOutcome, WorkspaceStore, credential_fields,
 };
 
 use super::{
     PagedQuery, SqlStore,
     deployment::{insert_audit_event, insert_audit_events},
     idempotency,
+    row_macs::{sign_credential, verify_credential},
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
@@ -41,10 +42,11 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<(), StoreError> {
         let (workspace, credential, events) = (workspace.clone(), credential.cloned(), audit.to_vec());
+        let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             insert_workspace(tx, &workspace, version).await?;
             if let Some(credential) = credential {
-                insert_credential(tx, &credential, version).await?;
+                insert_credential(tx, &*signer, &credential, version).await?;
             }
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(()))
@@ -185,7 +187,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         max_projects: u32,
     ) -> Result<CreateProjectOutcome, StoreError> {
         let (project, credential) = (project.clone(), credential.clone());
-        let (events, response) = (audit.to_vec(), response.cloned());
+        let (events, response, signer) = (audit.to_vec(), response.cloned(), self.signer()?);
         self.change_control_plane(work!(|tx, version| {
             if is_name_taken(tx, &project).await? {
                 return Ok(TransactionEnd::Rollback(CreateProjectOutcome::NameTaken));
@@ -196,7 +198,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(CreateProjectOutcome::LimitReached));
             }
             insert_project(tx, &project, version).await?;
-            insert_credential(tx, &credential, version).await?;
+            insert_credential(tx, &*signer, &credential, version).await?;
             insert_audit_events(tx, &events).await?;
             idempotency::store_response(tx, response.as_ref()).await?;
             Ok(TransactionEnd::Commit(CreateProjectOutcome::Created))
@@ -238,6 +240,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         audit: &[AuditEvent],
     ) -> Result<UpdateProjectOutcome, StoreError> {
         let (project, replacement, events) = (project.clone(), replacement.cloned(), audit.to_vec());
+        let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             let select = "select revision from projects where workspace_id = $1 and id = $2";
             let current = tx.first(select, values![project.workspace, project.id]).await?;
@@ -249,7 +252,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
             }
             update_project_row(tx, &project, version).await?;
             if let Some(replacement) = &replacement {
-                replace_credentials(tx, replacement, version).await?;
+                replace_credentials(tx, &*signer, replacement, version).await?;
             }
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(UpdateProjectOutcome::Updated))
@@ -354,11 +357,12 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         limits: CredentialLimits,
     ) -> Result<CreateCredentialOutcome, StoreError> {
         let (credential, event, response) = (credential.clone(), audit.clone(), response.cloned());
+        let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             if count_live(tx, credential.owner, credential.created_at).await? >= i64::from(limits.max_live) {
                 return Ok(TransactionEnd::Rollback(CreateCredentialOutcome::LimitReached));
             }
-            insert_credential(tx, &credential, version).await?;
+            insert_credential(tx, &*signer, &credential, version).await?;
             delete_oldest_dead(tx, credential.owner, credential.created_at, limits.max_dead).await?;
             insert_audit_event(tx, &event).await?;
             idempotency::store_response(tx, response.as_ref()).await?;
@@ -401,6 +405,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError> {
         let (client_id, expected, event) = (client_id.clone(), expected.cloned(), audit.clone());
+        let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             let row = tx.first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
             let current = match visible_to(owner, row)? {
@@ -416,6 +421,8 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             }
             let update = "update credentials set deleted_at = $1, changed = $2 where client_id = $3";
             tx.run(update, values![at, version.0, client_id.as_str()]).await?;
+            // An altered credential can be deleted: signed with its deletion, it grants nothing.
+            sign_credential(tx, &*signer, &client_id).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
         }))
@@ -430,19 +437,21 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         audit: &AuditEvent,
         limits: CredentialLimits,
     ) -> Result<RotateCredentialOutcome, StoreError> {
-        let (old, new, event) = (old.clone(), new.clone(), audit.clone());
+        let (old, new, event, signer) = (old.clone(), new.clone(), audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, version| {
             let row = tx.first(FIND_CREDENTIAL_SQL, values![old.client_id.as_str()]).await?;
             let current = row.map(row_mapping::credential_from_row).transpose()?;
             if current.is_none_or(|current| without_use(current) != without_use(old.clone())) {
                 return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::Stale));
             }
+            verify_credential(tx, &*signer, &old.client_id).await?;
             if count_live(tx, new.owner, new.created_at).await? >= i64::from(limits.max_live) {
                 return Ok(TransactionEnd::Rollback(RotateCredentialOutcome::LimitReached));
             }
-            insert_credential(tx, &new, version).await?;
+            insert_credential(tx, &*signer, &new, version).await?;
             let update = "update credentials set retires_at = $1, changed = $2 where client_id = $3";
             tx.run(update, values![retires_at, version.0, old.client_id.as_str()]).await?;
+            sign_credential(tx, &*signer, &old.client_id).await?;
             delete_oldest_dead(tx, new.owner, new.created_at, limits.max_dead).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(RotateCredentialOutcome::Rotated))
@@ -548,17 +557,23 @@ async fn delete_oldest_dead(
 /// Replaces all credentials of a project by a new one.
 async fn replace_credentials(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     new: &Credential,
     version: ControlPlaneVersion,
 ) -> Result<(), StoreError> {
     let update = "update credentials set deleted_at = $1, changed = $2
-                   where workspace_id = $3 and project_id = $4 and deleted_at is null";
-    tx.run(update, values![new.created_at, version.0, new.owner.workspace(), new.owner.project()]).await?;
-    insert_credential(tx, new, version).await
+                   where workspace_id = $3 and project_id = $4 and deleted_at is null returning client_id";
+    let replaced =
+        tx.run(update, values![new.created_at, version.0, new.owner.workspace(), new.owner.project()]).await?;
+    for row in replaced {
+        sign_credential(tx, signer, &row.reader("credentials").parsed("client_id")?).await?;
+    }
+    insert_credential(tx, signer, new, version).await
 }
 
 async fn insert_credential(
     tx: &mut dyn Tx,
+    signer: &dyn RowSigner,
     credential: &Credential,
     version: ControlPlaneVersion,
 ) -> Result<(), StoreError> {
@@ -567,7 +582,7 @@ async fn insert_credential(
         concat!(
             "insert into credentials (",
             credential_columns!(),
-            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+            ", row_mac, changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
         ),
         values![
             credential.client_id.as_str(),
@@ -582,6 +597,7 @@ async fn insert_credential(
             credential.retires_at,
             credential.deleted_at,
             credential.last_used_at,
+            signer.sign(&credential_fields(credential))?.0,
             version.0,
         ],
     )

@@ -5,7 +5,7 @@ use std::{env, fs, sync::Arc, time::Duration};
 use ringtrue_domain::tenancy::ProjectId;
 use ringtrue_engine::ports::{NodeId, Store};
 use ringtrue_store::{StoreOptions, StoreUrl, distribute, migrate, open};
-use ringtrue_test_support::poll_until;
+use ringtrue_test_support::{database::TestSigner, poll_until};
 use tempfile::TempDir;
 use tokio::{
     sync::{Mutex, OnceCell},
@@ -201,7 +201,9 @@ impl Database {
     }
 
     pub async fn open_with(&self, options: StoreOptions) -> Arc<dyn Store> {
-        open(&self.url(), &options).await.unwrap()
+        let store = open(&self.url(), &options).await.unwrap();
+        store.set_row_signer(Arc::new(TestSigner));
+        store
     }
 
     /// Runs SQL without the store.

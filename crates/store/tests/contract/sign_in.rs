@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     AccountAccess, AuditFilter, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor,
-    PasswordHash, SecondFactor, SecondFactorProof, SecondFactorSalt, SecondFactorUse, Store, TokenHash,
+    PasswordHash, SealedSeed, SecondFactor, SecondFactorProof, SecondFactorUse, Store, TokenHash,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const ISSUER: &str = "https://op.example";
-const SALT: SecondFactorSalt = SecondFactorSalt([7; 16]);
+const SEED: SealedSeed = SealedSeed([7; SealedSeed::LENGTH]);
 
 fn identity() -> LinkedIdentity {
     LinkedIdentity { hash: TokenHash(sample::random()), issuer: ISSUER.to_owned() }
@@ -199,7 +199,7 @@ async fn enable_second_factor(store: &dyn Store, account: AccountId) -> bool {
     let password = store.find_account(account).await.unwrap().unwrap().password;
     let factor = NewSecondFactor {
         account,
-        salt: SALT,
+        seed: SEED,
         step: 100,
         password: password.unwrap_or(PasswordHash("$none$".to_owned())),
         replaces: None,
@@ -215,9 +215,9 @@ async fn enable(store: &dyn Store, factor: NewSecondFactor) -> bool {
 }
 
 /// Begins a session by password and second factor.
-async fn begin(store: &dyn Store, account: AccountId, salt: SecondFactorSalt, proof: SecondFactorProof) -> bool {
+async fn begin(store: &dyn Store, account: AccountId, seed: SealedSeed, proof: SecondFactorProof) -> bool {
     let (session, audit) = (session(account, sample::later(600)), [event(None, account, Action::AccountSignedIn)]);
-    let (password, used) = (PasswordHash("$hash$".to_owned()), SecondFactorUse { account, salt, proof });
+    let (password, used) = (PasswordHash("$hash$".to_owned()), SecondFactorUse { account, seed, proof });
     let attempts = [login_attempt(), login_attempt()];
     store.begin_session_with_second_factor(session, &password, used, attempts, &audit).await.unwrap()
 }
@@ -230,7 +230,7 @@ pub async fn code_of_a_second_factor_is_accepted_once(fixture: &StoreFixture) {
     password_set(store, jane.id, &password).await;
     assert_eq!((enable_second_factor(store, jane.id).await, enable_second_factor(store, jane.id).await), (true, false));
     let record = store.find_account(jane.id).await.unwrap().unwrap();
-    assert_eq!(record.second_factor, Some(SecondFactor { salt: SALT, last_step: 100, used_recovery_codes: 0 }));
+    assert_eq!(record.second_factor, Some(SecondFactor { seed: SEED, last_step: 100, used_recovery_codes: 0 }));
     assert!(store.list_accounts(sample::page(1, 1)).await.unwrap().items[0].has_second_factor);
 
     // The password alone is not enough.
@@ -252,13 +252,13 @@ pub async fn code_of_a_second_factor_is_accepted_once(fixture: &StoreFixture) {
         (recovery(9), true),
         (recovery(9), false),
     ] {
-        assert_eq!(begin(store, jane.id, SALT, proof).await, is_accepted, "{proof:?}");
+        assert_eq!(begin(store, jane.id, SEED, proof).await, is_accepted, "{proof:?}");
     }
-    assert!(!begin(store, jane.id, SecondFactorSalt([8; 16]), totp(200)).await, "another secret");
+    assert!(!begin(store, jane.id, SealedSeed([8; SealedSeed::LENGTH]), totp(200)).await, "another secret");
     let used = store.find_account(jane.id).await.unwrap().unwrap().second_factor.unwrap();
     assert_eq!((used.last_step, used.used_recovery_codes), (103, 1 | 1 << 9));
     // Of concurrent sign-ins with one code, one succeeds.
-    let tries = join_all((0..8).map(|_| begin(store, jane.id, SALT, totp(104)))).await;
+    let tries = join_all((0..8).map(|_| begin(store, jane.id, SEED, totp(104)))).await;
     assert_eq!(tries.into_iter().filter(|is_accepted| *is_accepted).count(), 1);
 }
 
@@ -270,7 +270,7 @@ pub async fn second_factor_is_removed_by_code_or_administrator(fixture: &StoreFi
     assert!(!store.remove_second_factor(jane.id, &audit).await.unwrap());
     enable_second_factor(store, jane.id).await;
     let disable = async |step| {
-        let used = SecondFactorUse { account: jane.id, salt: SALT, proof: SecondFactorProof::Totp { step } };
+        let used = SecondFactorUse { account: jane.id, seed: SEED, proof: SecondFactorProof::Totp { step } };
         let audit = event(None, jane.id, Action::AccountSecondFactorDisabled);
         store.disable_second_factor(used, login_attempt(), &audit).await.unwrap()
     };
@@ -288,14 +288,14 @@ pub async fn second_factor_is_replaced_with_password_and_code(fixture: &StoreFix
     let here = password_set(store, jane.id, &password).await;
     let found = store.find_session(here, sample::now()).await.unwrap().unwrap();
     assert!(found.has_password && !found.has_second_factor);
-    let factor = |salt: u8, password: &PasswordHash, replaces: Option<i64>| NewSecondFactor {
+    let factor = |seed: u8, password: &PasswordHash, replaces: Option<i64>| NewSecondFactor {
         account: jane.id,
-        salt: SecondFactorSalt([salt; 16]),
+        seed: SealedSeed([seed; SealedSeed::LENGTH]),
         step: 100,
         password: password.clone(),
         replaces: replaces.map(|step| SecondFactorUse {
             account: jane.id,
-            salt: SALT,
+            seed: SEED,
             proof: SecondFactorProof::Totp { step },
         }),
         session: here,
@@ -321,9 +321,9 @@ pub async fn second_factor_is_replaced_with_password_and_code(fixture: &StoreFix
     }
     assert!(enable(store, factor(8, &password, Some(101))).await, "a refusal uses no code");
     let record = store.find_account(jane.id).await.unwrap().unwrap();
-    let new = SecondFactor { salt: SecondFactorSalt([8; 16]), last_step: 100, used_recovery_codes: 0 };
+    let new = SecondFactor { seed: SealedSeed([8; SealedSeed::LENGTH]), last_step: 100, used_recovery_codes: 0 };
     assert_eq!(record.second_factor, Some(new));
-    assert!(!begin(store, jane.id, SALT, SecondFactorProof::Totp { step: 102 }).await, "the old one");
+    assert!(!begin(store, jane.id, SEED, SecondFactorProof::Totp { step: 102 }).await, "the old one");
 }
 
 pub async fn link_of_an_account_with_a_second_factor_begins_no_session(fixture: &StoreFixture) {
@@ -341,7 +341,7 @@ pub async fn link_of_an_account_with_a_second_factor_begins_no_session(fixture: 
     assert_eq!((redeem(sample::now()).await, redeem(sample::now()).await), (true, false));
     assert_eq!(store.find_session(old, sample::now()).await.unwrap(), None);
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password));
-    assert!(begin(store, jane.id, SALT, SecondFactorProof::Totp { step: 101 }).await);
+    assert!(begin(store, jane.id, SEED, SecondFactorProof::Totp { step: 101 }).await);
 }
 
 pub async fn other_sessions_end_together(fixture: &StoreFixture) {

@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use strum::{EnumString, IntoStaticStr};
 
-use super::{StoreError, TokenHash};
+use super::{KeyId, StoreError, TokenHash};
 
 /// A salted password hash with its cost parameters.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
@@ -39,15 +39,20 @@ pub struct LinkedIdentity {
     pub issuer: String,
 }
 
-/// The TOTP secret and the recovery codes are derived from the salt by the hash key.
+/// The seed of the TOTP secret and the recovery codes, sealed for its account.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
-#[debug("SecondFactorSalt(…)")]
-pub struct SecondFactorSalt(pub [u8; 16]);
+#[debug("SealedSeed(…)")]
+pub struct SealedSeed(pub [u8; Self::LENGTH]);
+
+impl SealedSeed {
+    /// The id of the seal key, the nonce, 32 random bytes and the tag.
+    pub const LENGTH: usize = 16 + 12 + 32 + 16;
+}
 
 /// The second factor of an account, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondFactor {
-    pub salt: SecondFactorSalt,
+    pub seed: SealedSeed,
     /// The last time step whose code was accepted.
     pub last_step: i64,
     /// Bit set.
@@ -65,8 +70,8 @@ pub enum SecondFactorProof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondFactorUse {
     pub account: AccountId,
-    /// The salt that the code was verified with.
-    pub salt: SecondFactorSalt,
+    /// The seed that the code was verified with.
+    pub seed: SealedSeed,
     pub proof: SecondFactorProof,
 }
 
@@ -74,7 +79,7 @@ pub struct SecondFactorUse {
 #[derive(Clone, Debug)]
 pub struct NewSecondFactor {
     pub account: AccountId,
-    pub salt: SecondFactorSalt,
+    pub seed: SealedSeed,
     /// Time step of the code that confirmed it.
     pub step: i64,
     /// The hash that the password was verified with.
@@ -351,6 +356,30 @@ pub trait AccountStore: Send + Sync {
 
     /// Removes the second factor without asking for a code. Returns `false` if the account has none.
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
+
+    /// Seeds that another seal key than this one has sealed. At most `limit`.
+    async fn list_seeds_of_other_keys(
+        &self,
+        active: KeyId,
+        limit: u32,
+    ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError>;
+
+    /// Replaces a seed by the same one under another seal key. `false`: the second factor has changed.
+    async fn reseal_second_factor(
+        &self,
+        account: AccountId,
+        old: SealedSeed,
+        new: SealedSeed,
+    ) -> Result<bool, StoreError>;
+
+    /// Takes everything from an account whose row was altered outside Ringtrue: rights, password, second factor,
+    /// identity, memberships, sessions and links. `None`: no account has this address. `false`: its row is unaltered,
+    /// and nothing was written.
+    async fn reset_altered_account(
+        &self,
+        email: &Email,
+        audit: &AuditEvent,
+    ) -> Result<Option<(AccountId, bool)>, StoreError>;
 }
 
 /// Invitations to workspaces, and members.

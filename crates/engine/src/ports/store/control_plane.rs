@@ -1,6 +1,6 @@
 //! The control plane, which every node caches in memory: versions, keys, revocations.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,13 +8,14 @@ use ringtrue_domain::{
     audit::AuditEvent,
     key_schedule::KeySchedule,
     parse_error::default_error,
-    tenancy::{Credential, Project, Workspace},
+    tenancy::{ClientId, Credential, Project, Workspace},
 };
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::StoreError;
+use crate::ports::{AlteredRow, RowMac, RowSigner};
 
 /// Change counter of the control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,8 @@ pub struct ControlPlaneChanges {
     pub workspaces: Vec<Workspace>,
     pub projects: Vec<Project>,
     pub credentials: Vec<Credential>,
+    /// The stored MACs of the credentials. Rows without one are absent.
+    pub credential_macs: HashMap<ClientId, RowMac>,
     /// All keys, if any has changed or this is a full snapshot.
     pub keys: Option<Vec<SealedKey>>,
     pub revocations: Vec<Revocation>,
@@ -94,6 +97,22 @@ pub struct SealedKey {
 
 #[async_trait]
 pub trait KeyStore: Send + Sync {
+    /// From now on this signer signs and verifies rows. Without one, rows that grant rights can be neither written nor
+    /// read.
+    fn set_row_signer(&self, signer: Arc<dyn RowSigner>);
+
+    /// Rows that were written or altered outside Ringtrue, by table. At most `limit` of each table.
+    async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError>;
+
+    /// Replaces the hash key, and what depends on it: signs the rows that are valid under the current key with the new
+    /// one, unlinks identities, and deletes sessions, links, login throttles, idempotency keys and parts of SMS.
+    async fn reset_hash_key(
+        &self,
+        key: &SealedKey,
+        signer: Arc<dyn RowSigner>,
+        audit: &AuditEvent,
+    ) -> Result<HashKeyReset, StoreError>;
+
     /// Lists keys in order of creation.
     async fn list_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
 
@@ -119,6 +138,15 @@ pub trait KeyStore: Send + Sync {
         keys: &[SealedKey],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
+}
+
+/// What a new hash key has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HashKeyReset {
+    /// Accounts, memberships, invitations and credentials that the new key has signed.
+    pub signed_rows: u64,
+    pub sessions: u64,
+    pub unlinked_identities: u64,
 }
 
 /// Identifier of an access token (`jti`).

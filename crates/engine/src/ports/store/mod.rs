@@ -110,6 +110,9 @@ pub enum StoreError {
     /// A stored row cannot be decoded.
     #[error("{table}: row {row}: {problem}")]
     CorruptRow { table: &'static str, row: String, problem: String },
+    /// The MAC of a stored row is wrong: it grants nothing and cannot be changed.
+    #[error("{}: row {} was written or altered outside Ringtrue", .0.table, .0.row)]
+    Altered(super::AlteredRow),
 }
 
 /// The result of a lookup by id on behalf of one tenant.

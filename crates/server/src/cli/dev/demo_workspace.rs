@@ -8,6 +8,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine,
     management::{ConfigurationPatch, IssuedCredential, ManagementActor, NewProject},
+    tokens::is_correct_secret,
 };
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
@@ -114,7 +115,7 @@ fn is_valid_credential(engine: &Engine, saved: &ClientCredential, owner: Credent
     let is_valid = |credential: &Credential| {
         credential.is_active(engine.clock().now())
             && credential.owner == owner
-            && engine.tokens.is_correct_secret(credential, &saved.client_secret)
+            && is_correct_secret(credential, &saved.client_secret)
     };
     engine.control_plane().credential(&saved.client_id).is_some_and(|credential| is_valid(&credential))
 }

@@ -4,6 +4,7 @@ use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ringtrue_domain::region::Region;
@@ -35,7 +36,10 @@ const WRITES: &str = "writes";
 const CLOCK: &str = "clock";
 const RESTORE: &str = "restore";
 const KEYS: &str = "keys";
+const ALTERED_ROWS: &str = "rows that grant rights";
 const RESIDENCY: &str = "data residency";
+/// Of each table.
+const MAX_ALTERED_ROWS: usize = 5;
 
 /// Room for the write-ahead log of a busy server, and for a day of checks.
 const MIN_FREE_BYTES: u64 = 256 << 20;
@@ -57,7 +61,7 @@ pub(super) async fn check_key_and_database(config: &Config, master: Result<Maste
 async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
     let url = &config.store.url;
     let unreachable = |database: Finding| {
-        let rest = [SCHEMA, WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
+        let rest = [SCHEMA, WRITES, RESTORE, CLOCK, KEYS, ALTERED_ROWS, RESIDENCY]
             .map(|check| skipped(check, "the database is unreachable"));
         [database].into_iter().chain(rest).collect()
     };
@@ -75,7 +79,7 @@ async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Find
     let mut findings = vec![passed(DATABASE, url.to_string()), check_schema(&state)];
     if !matches!(state, SchemaState::Current | SchemaState::Newer { .. }) {
         findings.extend(
-            [WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
+            [WRITES, RESTORE, CLOCK, KEYS, ALTERED_ROWS, RESIDENCY]
                 .map(|check| skipped(check, "the schema does not match this release")),
         );
         return findings;
@@ -89,13 +93,16 @@ async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Find
                     findings.extend([
                         check_clock(&clock),
                         check_keys(&*store, master, &clock).await,
+                        check_altered_rows(&*store, master).await,
                         check_residency(&*store, config.region, &clock).await,
                     ]);
                     findings.extend(check_exclusive_binds(&*store, config, &clock).await);
                 }
                 Err(error) => {
                     findings.push(failed(CLOCK, error.to_string(), "Check the database log."));
-                    findings.extend([KEYS, RESIDENCY].map(|check| skipped(check, "cannot read the database time")));
+                    findings.extend(
+                        [KEYS, ALTERED_ROWS, RESIDENCY].map(|check| skipped(check, "cannot read the database time")),
+                    );
                 }
             }
         }
@@ -278,6 +285,31 @@ async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &Datab
             format!("some purposes have no active key ({})", render_states(&summaries)),
             "Start a server once, which creates missing keys, or run `ringtrue keys rotate --emergency --purpose …`.",
         ),
+    }
+}
+
+/// Verifies the MACs of accounts, memberships, invitations and credentials.
+async fn check_altered_rows(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
+    let Some(master) = master else { return skipped(ALTERED_ROWS, "no master key available") };
+    let ring = match store.list_keys().await {
+        Ok(stored) if stored.is_empty() => return passed(ALTERED_ROWS, "none yet"),
+        Ok(stored) => KeyRing::from_sealed(&stored, master, &KeyRing::default()),
+        Err(error) => return failed(ALTERED_ROWS, error.to_string(), "Check the database log."),
+    };
+    let Ok(ring) = ring else { return skipped(ALTERED_ROWS, "the master key does not unseal the keys") };
+    store.set_row_signer(Arc::new(ring));
+    match store.find_altered_rows(MAX_ALTERED_ROWS).await {
+        Ok(altered) if altered.is_empty() => passed(ALTERED_ROWS, "none was altered outside Ringtrue"),
+        Ok(altered) => {
+            let rows: Vec<_> = altered.iter().map(|row| format!("{} {}", row.table, row.row)).collect();
+            failed(
+                ALTERED_ROWS,
+                format!("written or altered outside Ringtrue, and rejected: {}", rows.join("; ")),
+                "Find out who can write to the database. Then run `ringtrue console reset EMAIL` for accounts, delete \
+                 credentials, and remove memberships and invitations in the console.",
+            )
+        }
+        Err(error) => failed(ALTERED_ROWS, error.to_string(), "Check the database log."),
     }
 }
 

@@ -18,6 +18,6 @@ mod requests;
 mod roles;
 mod sandbox_tokens;
 mod search;
-mod second_factor;
+pub mod second_factor;
 mod sign_in;
 mod signatures;

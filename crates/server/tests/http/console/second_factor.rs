@@ -31,14 +31,14 @@ const EMAIL: &str = "jane@example.com";
 const SETUP: &str = "/console/account/second-factor";
 const CODE_PAGE: &str = "/console/second-factor";
 
-struct SecondFactor {
+pub struct SecondFactor {
     secret: Vec<u8>,
-    recovery_codes: Vec<String>,
+    pub recovery_codes: Vec<String>,
 }
 
 impl SecondFactor {
     /// The code of the current time step plus `offset`, by RFC 4226.
-    fn code(&self, world: &World, offset: i64) -> String {
+    pub fn code(&self, world: &World, offset: i64) -> String {
         let step = world.clock.now().as_second() / 30 + offset;
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.secret);
         let tag = hmac::sign(&key, &step.to_be_bytes());
@@ -65,25 +65,25 @@ async fn member(world: &World) -> Browser {
 }
 
 /// Sets up a second factor on the account page.
-async fn set_up(world: &World, browser: &mut Browser) -> SecondFactor {
+pub async fn set_up(world: &World, browser: &mut Browser) -> SecondFactor {
     let page = browser.get(SETUP).await.assert(200);
     assert_well_formed(SETUP, &page);
     let text = page.text();
     assert!(text.contains("<svg class=\"qr\""), "{text}");
     let secret = text_between(&text, "aria-label=\"Secret\"><code>", "<");
-    let salt = text_between(&text, "name=\"salt\" value=\"", "\"");
+    let seed = text_between(&text, "name=\"seed\" value=\"", "\"");
     let mut factor = SecondFactor { secret: decode_base32(secret), recovery_codes: vec![] };
     assert_eq!(factor.secret.len(), 20);
     let code = factor.code(world, 0);
     let answers = [("x", PASSWORD, "This code is wrong"), (&*code, "wrong", "The current password is wrong.")];
     for (code, password, error) in answers {
-        let fields = [("salt", salt), ("code", code), ("password", password)];
+        let fields = [("seed", seed), ("code", code), ("password", password)];
         let refused = browser.submit(SETUP, SETUP, &fields).await.assert(400);
         assert_well_formed(SETUP, &refused);
         let text = refused.text();
         assert!(text.contains(error) && text.contains(secret), "the secret stays the same: {text}");
     }
-    let fields = [("salt", salt), ("code", &*code), ("password", PASSWORD), ("next", "/console/account?ended")];
+    let fields = [("seed", seed), ("code", &*code), ("password", PASSWORD), ("next", "/console/account?ended")];
     let enabled = browser.submit(SETUP, SETUP, &fields).await;
     factor.recovery_codes = shown_recovery_codes(browser, &enabled).await;
     factor
@@ -260,7 +260,7 @@ async fn replacing_takes_the_password_and_a_code(world: World) {
     assert_well_formed(SETUP, &page);
     let text = page.text();
     assert!(text.contains("<h1>Replace second factor</h1>"), "{text}");
-    let salt = text_between(&text, "name=\"salt\" value=\"", "\"");
+    let seed = text_between(&text, "name=\"seed\" value=\"", "\"");
     let secret = text_between(&text, "aria-label=\"Secret\"><code>", "<");
     let mut new = SecondFactor { secret: decode_base32(secret), recovery_codes: vec![] };
     assert_ne!(new.secret, old.secret);
@@ -271,7 +271,7 @@ async fn replacing_takes_the_password_and_a_code(world: World) {
         (PASSWORD, "", "The code of the current second factor is wrong"),
         (PASSWORD, &*used, "The code of the current second factor is wrong"),
     ] {
-        let fields = [("salt", salt), ("code", &*code), ("password", password), ("current_code", current_code)];
+        let fields = [("seed", seed), ("code", &*code), ("password", password), ("current_code", current_code)];
         let refused = here.submit(SETUP, SETUP, &fields).await.assert(400).text();
         assert!(refused.contains(error), "{refused}");
     }
@@ -279,7 +279,7 @@ async fn replacing_takes_the_password_and_a_code(world: World) {
     world.advance(SignedDuration::from_secs(30));
     let code = new.code(&world, 0);
     let current = old.code(&world, 0);
-    let fields = [("salt", salt), ("code", &*code), ("password", PASSWORD), ("current_code", &*current)];
+    let fields = [("seed", seed), ("code", &*code), ("password", PASSWORD), ("current_code", &*current)];
     let replaced = here.submit(SETUP, SETUP, &fields).await;
     new.recovery_codes = shown_recovery_codes(&mut here, &replaced).await;
 

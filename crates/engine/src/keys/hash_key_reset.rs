@@ -1,0 +1,49 @@
+//! Replacement of a disclosed hash key.
+//!
+//! Stored hashes cannot be computed again without what was hashed, so the new key does not find them: numbers of earlier
+//! checks, codes of open checks, linked identities, sessions and links. What can be kept is signed again.
+
+use std::sync::Arc;
+
+use ringtrue_domain::{
+    audit::{Action, Actor},
+    key_schedule::KeySchedule,
+};
+
+use super::{
+    KeyRing, KeyUnsealError, MasterKey,
+    rotation::{generate_key, new_key_audit_event},
+};
+use crate::ports::{Clock, Entropy, HashKeyReset, KeyPurpose, Store, StoreError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResetHashKeyError {
+    #[error("there is no hash key yet; start the server once to create it")]
+    NoKey,
+    #[error(transparent)]
+    Unseal(#[from] KeyUnsealError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Replaces the hash key in one transaction. No server may run: it would go on to use the old key for a moment.
+pub async fn reset_hash_key(
+    store: &dyn Store,
+    master: &MasterKey,
+    clock: &dyn Clock,
+    entropy: &dyn Entropy,
+) -> Result<HashKeyReset, ResetHashKeyError> {
+    let stored = store.list_keys().await?;
+    if !stored.iter().any(|key| key.purpose == KeyPurpose::Hash) {
+        return Err(ResetHashKeyError::NoKey);
+    }
+    let current = KeyRing::from_sealed(&stored, master, &KeyRing::default())?;
+    store.set_row_signer(Arc::new(current));
+    let now = clock.now();
+    let key = generate_key(KeyPurpose::Hash, KeySchedule::active_immediately(now), master, now, entropy);
+    let new = Arc::new(KeyRing::from_sealed(std::slice::from_ref(&key), master, &KeyRing::default())?);
+    let audit = new_key_audit_event(Action::KeyRotated, &key, Actor::Operator, now, entropy);
+    let reset = store.reset_hash_key(&key, new.clone(), &audit).await?;
+    store.set_row_signer(new);
+    Ok(reset)
+}

@@ -1,0 +1,97 @@
+//! MACs of rows that grant rights: accounts, memberships, invitations, sessions, links and credentials.
+//!
+//! The engine has the key and the store has the rows. The store therefore asks a [`RowSigner`] of the engine for the MAC
+//! of each row that it writes, and verifies a row before it reads rights from it or changes it. A row that was written or
+//! altered outside Ringtrue grants nothing.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use ringtrue_domain::tenancy::Credential;
+use uuid::Uuid;
+
+use super::StoreError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowMac(pub [u8; 32]);
+
+/// Signs rows with the hash key.
+pub trait RowSigner: fmt::Debug + Send + Sync {
+    fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError>;
+
+    /// `false`: the row has no MAC or another one, and was written outside Ringtrue.
+    fn is_valid(&self, fields: &RowFields, mac: Option<RowMac>) -> Result<bool, StoreError> {
+        let expected = self.sign(fields)?;
+        Ok(mac.is_some_and(|mac| aws_lc_rs::constant_time::verify_slices_are_equal(&expected.0, &mac.0).is_ok()))
+    }
+}
+
+/// The authenticated fields of a row, in a fixed order.
+#[derive(Clone, derive_more::Debug)]
+#[debug("RowFields(…)")]
+pub struct RowFields(Vec<Vec<u8>>);
+
+impl RowFields {
+    /// The name of the table separates the rows of different tables.
+    pub fn of_table(table: &'static str) -> Self {
+        RowFields(vec![b"row".to_vec(), table.as_bytes().to_vec()])
+    }
+
+    #[must_use]
+    pub fn bytes(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.0.push(bytes.as_ref().to_vec());
+        self
+    }
+
+    #[must_use]
+    pub fn uuid(self, id: Uuid) -> Self {
+        self.bytes(id.as_bytes())
+    }
+
+    #[must_use]
+    pub fn flag(self, flag: bool) -> Self {
+        self.bytes([u8::from(flag)])
+    }
+
+    #[must_use]
+    pub fn instant(self, at: Timestamp) -> Self {
+        self.bytes(at.as_millisecond().to_be_bytes())
+    }
+
+    /// Distinguishes an absent field from an empty one.
+    #[must_use]
+    pub fn optional(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
+        let encoded = bytes.map_or_else(Vec::new, |bytes| [&[1], bytes.as_ref()].concat());
+        self.bytes(encoded)
+    }
+
+    pub fn parts(&self) -> Vec<&[u8]> {
+        self.0.iter().map(Vec::as_slice).collect()
+    }
+}
+
+/// All fields of a credential that decide what it permits, and until when.
+pub fn credential_fields(credential: &Credential) -> RowFields {
+    let Credential { client_id, owner, secret_digest, scopes, created_at, expires_at, retires_at, deleted_at, .. } =
+        credential;
+    let scopes: Vec<_> = scopes.iter().map(|scope| scope.into_str()).collect();
+    let millis = |at: &Option<Timestamp>| at.map(|at| at.as_millisecond().to_be_bytes());
+    RowFields::of_table("credentials")
+        .bytes(client_id.as_str())
+        .uuid(owner.workspace().0)
+        .optional(owner.project().map(|project| *project.0.as_bytes()))
+        .bytes(secret_digest.0)
+        .bytes(scopes.join(" "))
+        .instant(*created_at)
+        .optional(millis(expires_at))
+        .optional(millis(retires_at))
+        .optional(millis(deleted_at))
+}
+
+/// A row that was written or altered outside Ringtrue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AlteredRow {
+    pub table: &'static str,
+    /// The id, or for a membership the ids of account and workspace.
+    pub row: String,
+}
