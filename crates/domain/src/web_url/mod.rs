@@ -190,8 +190,7 @@ pub struct WebOrigin(String);
 
 impl WebOrigin {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
-        let url = WebUrl::parse(text)?;
-        policy.check_scheme(&url)?;
+        let url = policy.parse(text)?;
         // Many people write a slash at the end.
         if url.target() == "/" { Ok(Self(url.origin().to_owned())) } else { Err(UrlError::NotOrigin) }
     }
