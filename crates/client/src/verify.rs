@@ -143,7 +143,7 @@ impl SimulatedPhone<'_> {
                 },
                 Err(CommandError::OperatorSilent) => {
                     printer::print_note("The operator did not answer. The phone goes on to the next method.");
-                    session.give_up_step(id).await.map(drop)
+                    session.give_up_step(id, Some("secure_sna")).await.map(drop)
                 }
                 Err(error) if error.is_transient() => Ok(()),
                 Err(error) => Err(error),

@@ -343,23 +343,23 @@ impl SilentFlow {
             Returned::Finished(_) => return Ok(handle),
         };
         let AnsweredSession { check, mut pending, answer } = session;
-        match (state.browser, &answer) {
-            // Only the browser that began at the hosted page may end the step, and plain HTTP carries no key.
-            (None, Err(code)) => drop(self.fail_check(check, *code).await?),
-            (Some(_), _) | (None, Ok(_)) => {
-                let network = check.network.clone().ok_or_else(|| corrupt_session_error(check.id))?;
-                pending.answer = Some(OperatorAnswer::new(&answer));
-                let begin = BeginRedirect {
-                    check: check.id,
-                    network,
-                    state_hash: handle_hash,
-                    pending_redirect: self.seal_pending_redirect(check.id, &pending)?,
-                    at: self.context.now(),
-                };
-                // If the check has concluded meanwhile, the handle leads to its outcome.
-                self.store.begin_redirect(begin).await?;
-            }
+        if let (None, Err(code)) = (state.browser, &answer) {
+            drop(self.fail_check(check, *code).await?);
+            return Ok(handle);
         }
+        // Only the browser that began at the hosted page may end the step, and plain HTTP carries no key: its errors wait
+        // as well.
+        let network = check.network.clone().ok_or_else(|| corrupt_session_error(check.id))?;
+        pending.answer = Some(OperatorAnswer::new(&answer));
+        let begin = BeginRedirect {
+            check: check.id,
+            network,
+            state_hash: handle_hash,
+            pending_redirect: self.seal_pending_redirect(check.id, &pending)?,
+            at: self.context.now(),
+        };
+        // If the check has concluded meanwhile, the handle leads to its outcome.
+        self.store.begin_redirect(begin).await?;
         Ok(handle)
     }
 

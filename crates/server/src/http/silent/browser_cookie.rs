@@ -3,7 +3,6 @@
 //! One cookie for each verification, so that tabs do not disturb each other. Each lives as long as a silent check.
 
 use http::{HeaderMap, HeaderValue, header};
-use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
 use ringtrue_engine::silent::BrowserKey;
 
@@ -14,7 +13,6 @@ const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
 const PLAIN_PREFIX: &str = "ringtrue-device-";
 /// More than a browser needs at the same time; more would approach the limit of a request's head.
 const MAX_COOKIES: usize = 16;
-const LIFETIME: SignedDuration = SignedDuration::from_secs(CHECK_TTL_SECONDS as i64);
 
 /// The keys in the cookies of a request.
 pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
@@ -27,8 +25,8 @@ pub fn set_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &Brow
     let own_name = name(app, verification);
     let others: Vec<_> = cookies(app, headers).map(|(name, _)| name).filter(|name| *name != own_name).collect();
     let removed = if others.len() >= MAX_COOKIES { others } else { Vec::new() };
-    let removed = removed.into_iter().map(|name| render(app, name, "", SignedDuration::ZERO));
-    let set = render(app, &own_name, key.as_str(), LIFETIME);
+    let removed = removed.into_iter().map(|name| render(app, name, "", 0));
+    let set = render(app, &own_name, key.as_str(), CHECK_TTL_SECONDS);
     removed.chain([set]).flatten().collect()
 }
 
@@ -49,10 +47,9 @@ fn prefix(app: &App) -> &'static str {
     if is_secure(app) { SECURE_PREFIX } else { PLAIN_PREFIX }
 }
 
-/// `None`: not a valid header.
-fn render(app: &App, name: &str, value: &str, lifetime: SignedDuration) -> Option<HeaderValue> {
+/// `max_age` is in seconds. `None`: not a valid header.
+fn render(app: &App, name: &str, value: &str, max_age: u16) -> Option<HeaderValue> {
     let secure = if is_secure(app) { "; Secure" } else { "" };
-    let max_age = lifetime.as_secs();
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}; Max-Age={max_age}");
     HeaderValue::try_from(text).ok()
 }
