@@ -187,7 +187,7 @@ impl OpenSsl {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("openssl: `make test` installs it");
+            .unwrap_or_else(|error| panic!("openssl, which `make test` installs: {error}"));
         let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
         let server = OpenSsl(server);
         let address = lines.into_iter().find_map(|line| line.strip_prefix("ACCEPT ").map(str::to_owned)).unwrap();

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 
-/// Keyed hash of connector, sender, receiver, reference and number of parts: equal for all parts of an SMS.
+/// Keyed hash of connector, sender, receiver, reference with its width, and number of parts: equal for all parts of an SMS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SmsKey(pub [u8; 32]);
 

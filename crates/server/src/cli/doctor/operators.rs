@@ -100,6 +100,7 @@ async fn check_dns(config: &Config) -> Finding {
 /// Resolves the host names of this deployment, as the address guard of callbacks does.
 async fn check_own_hosts(config: &Config) -> Finding {
     const CHECK: &str = "host names";
+    const HINT: &str = "Add them to DNS or to /etc/hosts: no callbacks are sent while the service cannot tell its own addresses from those of receivers.";
     let hosts = config.base_url.as_ref().map(|url| own_hosts(config, url.as_str())).unwrap_or_default();
     let names: BTreeSet<String> = hosts.into_iter().filter_map(|host| host_name(&host)).collect();
     if names.is_empty() {
@@ -114,7 +115,6 @@ async fn check_own_hosts(config: &Config) -> Finding {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         return passed(CHECK, names.join(", "));
     }
-    const HINT: &str = "Add them to DNS or to /etc/hosts: no callbacks are sent while the service cannot tell its own addresses from those of receivers.";
     failed(CHECK, format!("cannot resolve {}", unknown.join(", ")), HINT)
 }
 
