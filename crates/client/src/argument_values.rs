@@ -51,10 +51,9 @@ pub(crate) fn http_method_parser() -> impl TypedValueParser<Value = http::Method
         .try_map(|text| text.to_uppercase().parse::<http::Method>())
 }
 
-/// Parses methods of verifications by the command names of their products.
+/// Parses methods of verifications by their names in the API.
 pub(crate) fn method_parser() -> impl TypedValueParser<Value = Method> {
-    PossibleValuesParser::new(Method::VARIANTS.iter().map(|method| command_name(method.product())))
-        .try_map(|text| text.replace('-', "_").parse::<Method>())
+    PossibleValuesParser::new(Method::VARIANTS.iter().map(Method::into_str)).try_map(|text| text.parse::<Method>())
 }
 
 /// Rejects 1xx, which are interim responses.

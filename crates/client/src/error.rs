@@ -8,6 +8,9 @@ use url::Url;
 
 use crate::{http::HttpResponse, printer::escape_controls};
 
+/// As of a process that SIGPIPE has ended.
+const CLOSED_PIPE_EXIT_CODE: u8 = 128 + 13;
+
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("cannot write the output: {0}")]
@@ -63,6 +66,11 @@ impl CommandError {
         }
     }
 
+    /// The reader of the output has closed the pipe, as `head` does.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, CommandError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     pub fn exit_code(&self) -> u8 {
         match self {
             CommandError::Usage { .. } => 2,
@@ -70,6 +78,7 @@ impl CommandError {
             CommandError::NotSignedIn { .. } => 6,
             CommandError::Api(problem) if problem.is_unauthorized() => 6,
             CommandError::Api(problem) if problem.is_transient() => 5,
+            CommandError::Output(_) if self.is_closed_pipe() => CLOSED_PIPE_EXIT_CODE,
             CommandError::Api(_)
             | CommandError::Output(_)
             | CommandError::Rejected { .. }

@@ -424,12 +424,23 @@ impl SilentFlow {
         if pending.connector != returned.connector {
             return Err(RedirectError::InvalidState);
         }
-        let answer = if self.checks.has_left_sandbox(check.project, check.mode) {
-            Err(ErrorCode::InternalError)
-        } else {
-            self.query_operator(&check, &input, connector, &pending, returned).await
-        };
+        let answer = self.query_operator(&check, &input, connector, &pending, returned).await;
         Ok(Returned::Answered(Box::new(AnsweredSession { check, pending, answer })))
+    }
+
+    fn require_same_device(
+        &self,
+        check: &SilentCheck,
+        input: &SilentCheckInput,
+        pending: &PendingRedirect,
+        address: IpAddr,
+    ) -> Result<(), ErrorCode> {
+        if self.checks.has_left_sandbox(check.project, check.mode) {
+            return Err(ErrorCode::InternalError);
+        }
+        let operators = self.operators.for_mode(check.mode);
+        let is_same = operators.may_be_same_device(pending.initial_ip, address, input.expected_address);
+        if is_same { Ok(()) } else { Err(ErrorCode::IpMismatch) }
     }
 
     async fn query_operator(
@@ -452,10 +463,7 @@ impl SilentFlow {
             now: self.context.now(),
         };
         connector.check_source(&response)?;
-        let operators = self.operators.for_mode(check.mode);
-        if !operators.may_be_same_device(pending.initial_ip, returned.address, input.expected_address) {
-            return Err(ErrorCode::IpMismatch);
-        }
+        self.require_same_device(check, input, pending, returned.address)?;
         let reply = timeout(OPERATOR_TIMEOUT, connector.complete_authorization(response))
             .await
             .unwrap_or(Err(ErrorCode::MnoTimeout))?;

@@ -15,7 +15,7 @@ use ringtrue_engine::{
 use ringtrue_store::{MigrateError, OpenError};
 
 use crate::{
-    config::{ConfigError, MasterKeyError},
+    config::{ConfigError, ConfigErrors, MasterKeyError},
     prepared::InvalidConfig,
     telemetry::TelemetryError,
 };
@@ -39,7 +39,7 @@ pub(super) enum CliError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error("invalid configuration: {0}")]
-    Configuration(#[from] ConfigError),
+    Configuration(#[from] ConfigErrors),
     #[error(transparent)]
     InvalidConfig(#[from] InvalidConfig),
     #[error(transparent)]
@@ -72,6 +72,14 @@ impl CliError {
         CommandError::usage(message, hint).into()
     }
 
+    /// Has been reported, or needs no report: other programs say nothing either when their output is no longer read.
+    pub(super) fn is_silent(&self) -> bool {
+        match self {
+            CliError::Command(error) => matches!(error, CommandError::AlreadyReported) || error.is_closed_pipe(),
+            _ => false,
+        }
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             CliError::Configuration(_)
@@ -83,6 +91,12 @@ impl CliError {
             CliError::Command(error) => error.exit_code(),
             CliError::Management(_) | CliError::Rotate(_) | CliError::Other(_) => 1,
         })
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        ConfigErrors::from(error).into()
     }
 }
 

@@ -24,10 +24,7 @@ mod workspace;
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::FromArgMatches;
-use ringtrue_client::{
-    CommandError,
-    printer::{self, Output, Printer},
-};
+use ringtrue_client::printer::{self, Output, Printer};
 
 use self::{
     arguments::{Arguments, Command},
@@ -74,7 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !matches!(error, CliError::Command(CommandError::AlreadyReported)) {
+            if !error.is_silent() {
                 printer::print_error(&error);
             }
             error.exit_code()

@@ -11,7 +11,7 @@ use super::{
     error::CliError,
 };
 use crate::{
-    config::{self, Config, ConfigError},
+    config::{self, Config, ConfigErrors},
     telemetry,
     wiring::{self, NodeDependencies, RunningNode},
 };
@@ -56,7 +56,7 @@ pub(super) async fn run_until_stopped(
     shutdown: &CancellationToken,
     grace: Duration,
     mut signals: Signals,
-    load_config: impl Fn() -> Result<Config, ConfigError>,
+    load_config: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<(), CliError> {
     loop {
         tokio::select! {
@@ -87,7 +87,7 @@ pub(super) async fn run_until_stopped(
 async fn reload(
     running: &RunningNode,
     signals: &mut Signals,
-    load_config: impl Fn() -> Result<Config, ConfigError>,
+    load_config: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> SignalAction {
     loop {
         let mut reload_again = false;

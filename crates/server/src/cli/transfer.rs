@@ -134,6 +134,7 @@ fn transfer_error(error: TransferError) -> CliError {
         | TransferError::WrongChecksum => {
             CliError::with_hint(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
         }
+        TransferError::File(error) if error.kind() == io::ErrorKind::BrokenPipe => error.into(),
         TransferError::File(_)
         | TransferError::NotEmpty { .. }
         | TransferError::UnsupportedVersion { .. }

@@ -46,6 +46,57 @@ pub enum ConfigError {
     Invalid { key: String, origin: Origin, found: String, allowed: String },
 }
 
+impl ConfigError {
+    /// Line of the file that the error is about, if any.
+    fn line(&self) -> Option<usize> {
+        match self {
+            ConfigError::Syntax { line, .. }
+            | ConfigError::UnknownKey { origin: Origin::File { line, .. }, .. }
+            | ConfigError::Invalid { origin: Origin::File { line, .. }, .. } => Some(*line),
+            _ => None,
+        }
+    }
+
+    fn key(&self) -> Option<&str> {
+        match self {
+            ConfigError::UnknownKey { key, .. } | ConfigError::Invalid { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// All errors of a configuration, at least one: those of the file first, by line.
+#[derive(Debug)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    fn new(mut errors: Vec<ConfigError>) -> Self {
+        errors.sort_by_key(|error| error.line().unwrap_or(usize::MAX));
+        ConfigErrors(errors)
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        ConfigErrors(vec![error])
+    }
+}
+
+impl Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [error] = self.0.as_slice() {
+            return error.fmt(f);
+        }
+        write!(f, "{} errors", self.0.len())?;
+        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// Each further error reads the configuration once more.
+const MAX_ERRORS: usize = 50;
+
 fn hint(suggestion: Option<&str>) -> String {
     suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
@@ -76,12 +127,24 @@ impl Display for Origin {
 pub(super) struct ConfigDocument<'e> {
     /// Values and tables by dotted key.
     entries: BTreeMap<String, Entry>,
+    /// Values of the settings that have a default.
+    defaults: BTreeMap<String, Value>,
+    errors: Vec<ConfigError>,
+    /// Whether sections with errors were left out, so that references to them cannot be checked.
+    is_incomplete: bool,
     pub environment: &'e Environment,
 }
 
 struct Entry {
     value: Value,
     origin: Origin,
+}
+
+impl Entry {
+    /// A variable is text that may contain any TOML value.
+    fn typed(&self) -> Option<Value> {
+        self.value.as_str().filter(|_| matches!(self.origin, Origin::Variable(_))).and_then(|text| text.parse().ok())
+    }
 }
 
 enum KeyKind {
@@ -92,8 +155,21 @@ enum KeyKind {
 
 impl<'e> ConfigDocument<'e> {
     pub(super) fn defaults(environment: &'e Environment) -> Result<Self, ConfigError> {
-        let mut document = ConfigDocument { entries: BTreeMap::new(), environment };
-        for (key, _, value) in parse_toml(DEFAULTS, Path::new("default.toml"))? {
+        let mut document = ConfigDocument {
+            entries: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            errors: vec![],
+            is_incomplete: false,
+            environment,
+        };
+        let (entries, errors) = parse_toml(DEFAULTS, Path::new("default.toml"));
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        for (key, _, value) in entries {
+            if !value.is_table() {
+                document.defaults.insert(key.clone(), value.clone());
+            }
             document.set(key, value, Origin::Default);
         }
         for group in NAMED_GROUPS {
@@ -106,9 +182,15 @@ impl<'e> ConfigDocument<'e> {
         self.entries.insert(key.into(), Entry { value: value.into(), origin });
     }
 
-    pub(super) fn overlay_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+    /// Keeps errors for [`read`](Self::read).
+    pub(super) fn overlay_file(&mut self, path: &Path, text: &str) {
         let path: Arc<Path> = path.into();
-        for (key, line, value) in parse_toml(text, &path)? {
+        let (entries, errors) = parse_toml(text, &path);
+        if !errors.is_empty() {
+            self.errors.extend(errors);
+            return;
+        }
+        for (key, line, value) in entries {
             let origin = Origin::File { path: Arc::clone(&path), line };
             let suggestion = match (self.kind_of(&key), &value) {
                 (KeyKind::Setting, value) if !value.is_table() => None,
@@ -120,13 +202,13 @@ impl<'e> ConfigDocument<'e> {
             };
             match suggestion {
                 None => self.set(key, value, origin),
-                Some(suggestion) => return Err(ConfigError::UnknownKey { key, origin, suggestion }),
+                Some(suggestion) => self.errors.push(ConfigError::UnknownKey { key, origin, suggestion }),
             }
         }
-        Ok(())
     }
 
-    pub(super) fn overlay_environment(&mut self) -> Result<(), ConfigError> {
+    /// Keeps errors for [`read`](Self::read).
+    pub(super) fn overlay_environment(&mut self) {
         let is_setting = |(key, entry): &(&String, &Entry)| !entry.value.is_table() && group_of(key).is_none();
         let settings = self.entries.iter().filter(is_setting);
         let variables: BTreeMap<String, String> = settings.map(|(key, _)| (variable_name(key), key.clone())).collect();
@@ -137,11 +219,68 @@ impl<'e> ConfigDocument<'e> {
             let Some(key) = variables.get(name) else {
                 let known = variables.keys().map(String::as_str).chain(RESERVED_VARIABLES);
                 let suggestion = suggest_group(name).or_else(|| suggest_similar(name, known));
-                return Err(ConfigError::UnknownVariable { name: name.to_owned(), suggestion });
+                self.errors.push(ConfigError::UnknownVariable { name: name.to_owned(), suggestion });
+                continue;
             };
-            self.set(key, text?, Origin::Variable(name.to_owned()));
+            match text {
+                Ok(text) => self.set(key, text, Origin::Variable(name.to_owned())),
+                Err(error) => self.errors.push(error),
+            }
         }
-        Ok(())
+    }
+
+    /// Reads the configuration. After an error, the setting gets its default or is left out, and the rest is read.
+    pub(super) fn read<T>(mut self, read: impl Fn(&Self) -> Result<T, ConfigError>) -> Result<T, ConfigErrors> {
+        let mut errors = std::mem::take(&mut self.errors);
+        if errors.iter().any(|error| matches!(error, ConfigError::Syntax { .. })) {
+            return Err(ConfigErrors::new(errors));
+        }
+        let mut left_out = BTreeSet::new();
+        while errors.len() < MAX_ERRORS {
+            match read(&self) {
+                Ok(config) if errors.is_empty() => return Ok(config),
+                Ok(_) => break,
+                Err(error) => {
+                    let key = error.key().map(str::to_owned);
+                    // A required member that was left out because of its value has been reported.
+                    if key.as_ref().is_none_or(|key| !left_out.contains(key)) {
+                        errors.push(error);
+                    }
+                    let Some(key) = key else { break };
+                    if !self.leave_out(&key) {
+                        break;
+                    }
+                    left_out.insert(key);
+                }
+            }
+        }
+        Err(ConfigErrors::new(errors))
+    }
+
+    /// Replaces an invalid setting by its default, or removes an invalid member of a named section. If it is missing or
+    /// is the section itself, removes the section. Returns `false` if there is nothing to remove.
+    fn leave_out(&mut self, key: &str) -> bool {
+        if let Some(default) = self.defaults.get(key) {
+            let is_changed = self.entries.get(key).is_some_and(|entry| entry.origin != Origin::Default);
+            self.entries.insert(key.to_owned(), Entry { value: default.clone(), origin: Origin::Default });
+            return is_changed;
+        }
+        let Some(group) = group_of(key).map(|position| NAMED_GROUPS[position]) else { return false };
+        self.is_incomplete = true;
+        if self.entries.get(key).is_some_and(|entry| !entry.value.is_table()) {
+            self.entries.remove(key);
+            return true;
+        }
+        let name = key[group.len() + 1..].split('.').next().unwrap_or_default();
+        let section = format!("{group}.{name}");
+        let members: Vec<String> = self.children(&section).map(|(member, _)| format!("{section}.{member}")).collect();
+        let count = members.into_iter().chain([section]).filter_map(|key| self.entries.remove(&key)).count();
+        count > 0
+    }
+
+    /// Whether references between sections can be checked.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.is_incomplete
     }
 
     pub(super) fn section(&self, key: impl Into<String>) -> Section<'_> {
@@ -175,8 +314,12 @@ impl<'e> ConfigDocument<'e> {
 
     /// Settings that differ from their defaults: named sections last.
     pub(super) fn changed_settings(&self) -> Vec<ChangedSetting> {
-        let is_changed = |entry: &Entry| entry.origin != Origin::Default && !entry.value.is_table();
-        let changed = self.entries.iter().filter(|(_, entry)| is_changed(entry));
+        let is_default = |key: &str, entry: &Entry| {
+            let default = self.defaults.get(key);
+            entry.origin == Origin::Default
+                || default.is_some_and(|default| *default == entry.value || Some(default) == entry.typed().as_ref())
+        };
+        let changed = self.entries.iter().filter(|(key, entry)| !entry.value.is_table() && !is_default(key, entry));
         let mut changed: Vec<_> = changed
             .map(|(key, Entry { value, origin })| ChangedSetting {
                 key: key.clone(),
@@ -256,14 +399,11 @@ impl<'a> Section<'a> {
     /// Reads a required member.
     pub(super) fn get<T>(&self, member: &str, format: Format<T>) -> Result<T, ConfigError> {
         let key = self.key(member);
-        let Some(Entry { value, origin }) = self.document.entries.get(&key) else {
+        let Some(entry) = self.document.entries.get(&key) else {
             return Err(self.invalid(member, "nothing", format.allowed));
         };
-        // A variable is text that may contain any TOML value.
-        let typed: Option<Value> =
-            value.as_str().filter(|_| matches!(origin, Origin::Variable(_))).and_then(|text| text.parse().ok());
-        let parsed = typed.and_then(|value| format.parse(&value)).or_else(|| format.parse(value));
-        parsed.ok_or_else(|| self.invalid(member, render_masked(value), format.allowed))
+        let parsed = entry.typed().and_then(|value| format.parse(&value)).or_else(|| format.parse(&entry.value));
+        parsed.ok_or_else(|| self.invalid(member, render_masked(&entry.value), format.allowed))
     }
 
     pub(super) fn get_opt<T>(&self, member: &str, format: Format<T>) -> Result<Option<T>, ConfigError> {
@@ -425,32 +565,54 @@ pub(super) fn mask_url(url: &str) -> String {
     format!("{scheme}{separator}{mask}{rest}{query}")
 }
 
-/// Values and tables of a TOML file with their dotted keys and lines.
-pub(super) fn parse_toml(text: &str, path: &Path) -> Result<Vec<(String, usize, Value)>, ConfigError> {
+/// Dotted key, line and value.
+pub(super) type FileEntry = (String, usize, Value);
+
+/// Values and tables of a TOML file, and its syntax errors, one for each line.
+pub(super) fn parse_toml(text: &str, path: &Path) -> (Vec<FileEntry>, Vec<ConfigError>) {
+    let lines = LineIndex::new(text);
     let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
         path: path.to_owned(),
-        line: error.span().map_or(1, |span| line_of(text, span.start)),
+        line: error.span().map_or(1, |span| lines.line_of(span.start)),
         // Without the excerpt, which may contain a password.
         error: error.message().trim().to_owned(),
     };
-    let spans = DeTable::parse(text).map_err(syntax_error)?;
-    let values = text.parse().map_err(syntax_error)?;
+    let (spans, errors) = DeTable::parse_recoverable(text);
+    let mut errors: Vec<ConfigError> = errors.into_iter().map(syntax_error).collect();
+    errors.dedup_by_key(|error| error.line());
     let mut entries = vec![];
-    flatten(text, "", spans.get_ref(), &values, &mut entries);
-    Ok(entries)
+    if errors.is_empty() {
+        match text.parse() {
+            Ok(values) => flatten(&lines, "", spans.get_ref(), &values, &mut entries),
+            Err(error) => errors.push(syntax_error(error)),
+        }
+    }
+    (entries, errors)
 }
 
-fn flatten(text: &str, prefix: &str, spans: &DeTable<'_>, values: &Table, entries: &mut Vec<(String, usize, Value)>) {
+fn flatten(lines: &LineIndex, prefix: &str, spans: &DeTable<'_>, values: &Table, entries: &mut Vec<FileEntry>) {
     for (name, span) in spans {
         let key = format!("{prefix}{}", name.get_ref());
         let value = &values[name.get_ref().as_ref()];
-        entries.push((key.clone(), line_of(text, name.span().start), value.clone()));
+        entries.push((key.clone(), lines.line_of(name.span().start), value.clone()));
         if let (Some(spans), Value::Table(values)) = (span.get_ref().as_table(), value) {
-            flatten(text, &format!("{key}."), spans, values, entries);
+            flatten(lines, &format!("{key}."), spans, values, entries);
         }
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+/// Finds the line of an offset without reading the text again.
+struct LineIndex {
+    /// Offsets of the line breaks.
+    breaks: Vec<usize>,
+}
+
+impl LineIndex {
+    fn new(text: &str) -> Self {
+        LineIndex { breaks: text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect() }
+    }
+
+    fn line_of(&self, offset: usize) -> usize {
+        self.breaks.partition_point(|line_break| *line_break < offset) + 1
+    }
 }

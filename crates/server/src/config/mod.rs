@@ -1,7 +1,7 @@
 //! Configuration of `ringtrue serve`: defaults, overridden by a TOML file, overridden by the environment.
 //!
 //! A [`Config`] is valid by construction: every value, and every combination of values, is checked while it is loaded.
-//! A [`ConfigError`] names the key, its origin, the value found and the values allowed.
+//! A [`ConfigError`] names the key, its origin, the value found and the values allowed. Loading reports all errors.
 //!
 //! Secrets are not settings. The master key (see [`KeysSection::master_key`]) and the secrets of connectors come from
 //! private files or the environment. Only a database URL may contain a password, which is masked in all output.
@@ -35,7 +35,7 @@ use toml::Value;
 use self::document::ConfigDocument;
 pub use self::{
     connectors::{CamaraSection, Connector, ConnectorSection},
-    document::{ConfigError, ConnectorFingerprint, DEFAULTS, Origin},
+    document::{ConfigError, ConfigErrors, ConnectorFingerprint, DEFAULTS, Origin},
     environment::{Environment, MasterKeyError, read_master_key},
     listeners::{BaseUrl, HeaderEnrichmentSection, HttpSection, IngressSection, MetricsSection, TlsFiles},
     number_lookup::{NumberLookupSection, NumberSourceSection},
@@ -110,7 +110,7 @@ pub struct ChangedSetting {
 const DEFAULT_FILES: [&str; 2] = ["ringtrue.toml", "/etc/ringtrue/ringtrue.toml"];
 
 /// Loads the configuration. A named file must exist; the default files are optional.
-pub fn load(named: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, ConfigError> {
+pub fn load(named: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, ConfigErrors> {
     let file = match named.map(Path::to_owned).or_else(|| environment.config_file()) {
         Some(path) => Some((read_file(&path)?, path)),
         None => read_first_default_file()?,
@@ -119,14 +119,15 @@ pub fn load(named: Option<&Path>, environment: &Environment) -> Result<LoadedCon
     load_layers(file, environment)
 }
 
-fn load_layers(file: Option<(&str, &Path)>, environment: &Environment) -> Result<LoadedConfig, ConfigError> {
+fn load_layers(file: Option<(&str, &Path)>, environment: &Environment) -> Result<LoadedConfig, ConfigErrors> {
     let mut document = ConfigDocument::defaults(environment)?;
     if let Some((text, path)) = file {
-        document.overlay_file(path, text)?;
+        document.overlay_file(path, text);
     }
-    document.overlay_environment()?;
-    let config = sections::read(&document)?;
-    Ok(LoadedConfig { config, file: file.map(|(_, path)| path.to_owned()), changed: document.changed_settings() })
+    document.overlay_environment();
+    let changed = document.changed_settings();
+    let config = document.read(|document| sections::read(document))?;
+    Ok(LoadedConfig { config, file: file.map(|(_, path)| path.to_owned()), changed })
 }
 
 /// Configuration of `ringtrue dev`: its own database, and loopback listeners only.
@@ -137,7 +138,7 @@ pub fn load_for_development(
     database: &Path,
     listen: SocketAddr,
     environment: &Environment,
-) -> Result<Config, ConfigError> {
+) -> Result<Config, ConfigErrors> {
     let mut document = ConfigDocument::defaults(environment)?;
     for (key, value) in [
         ("metrics.listen", Value::from("off")),
@@ -149,7 +150,7 @@ pub fn load_for_development(
     ] {
         document.set(key, value, Origin::Development);
     }
-    document.overlay_environment()?;
+    document.overlay_environment();
     for (key, value) in [
         ("base_url", ""),
         ("http.listen", &listen.to_string()),
@@ -163,7 +164,7 @@ pub fn load_for_development(
     ] {
         document.set(key, value, Origin::Development);
     }
-    sections::read(&document)
+    document.read(|document| sections::read(document))
 }
 
 fn read_file(path: &Path) -> Result<String, ConfigError> {

@@ -39,6 +39,7 @@ pub(super) fn read(
     connectors: &[ConnectorSection],
 ) -> Result<(NetworkDirectory, IpRoutingConfig), ConfigError> {
     let root = document.root();
+    let served: BTreeSet<&Msisdn> = connectors.iter().flat_map(ConnectorSection::receivers).collect();
     let mut networks = vec![];
     let mut ip_routing = IpRoutingConfig {
         range_files: root.get("ip_routing.range_files", list(path()))?,
@@ -62,7 +63,7 @@ pub(super) fn read(
         for alias in network.aliases.iter().filter_map(|alias| alias.parse::<NetworkId>().ok()) {
             ids.claim(&section, "aliases", alias)?;
         }
-        check_pool(&section, "receivers", &network.receivers, connectors)?;
+        check_pool(&section, "receivers", &network.receivers, &served)?;
         let address_ranges = section.get_or("address_ranges", ip_networks(), vec![])?;
         for range in &address_ranges {
             ranges.claim(&section, "address_ranges", range.trunc())?;
@@ -83,11 +84,11 @@ pub(super) fn read(
     let mut countries = vec![];
     for section in document.named_sections(COUNTRIES) {
         let pool = section.get("", numbers())?;
-        check_pool(&section, "", &pool, connectors)?;
+        check_pool(&section, "", &pool, &served)?;
         countries.push((section.parse_name(country())?, pool));
     }
     let default_pool = root.get("receivers.default", numbers())?;
-    check_pool(&root, "receivers.default", &default_pool, connectors)?;
+    check_pool(&root, "receivers.default", &default_pool, &served)?;
     let directory = NetworkDirectory::new(networks, countries, default_pool);
     let directory = directory.map_err(|error| document.invalid("networks", error, "networks without conflicts"))?;
     Ok((directory, ip_routing))
@@ -119,10 +120,12 @@ fn check_pool(
     section: &Section<'_>,
     member: &str,
     pool: &[Msisdn],
-    connectors: &[ConnectorSection],
+    served: &BTreeSet<&Msisdn>,
 ) -> Result<(), ConfigError> {
     reject_duplicates(section, member, pool)?;
-    let served: BTreeSet<&Msisdn> = connectors.iter().flat_map(ConnectorSection::receivers).collect();
+    if !section.document.is_complete() {
+        return Ok(());
+    }
     let Some(unserved) = pool.iter().find(|receiver| !served.contains(receiver)) else { return Ok(()) };
     let allowed = if served.is_empty() {
         "receivers of connectors; no connector is configured".to_owned()

@@ -1,6 +1,6 @@
 //! Number lookup: the sources that map a number to its network, and their order.
 
-use std::{iter, time::Duration};
+use std::{collections::HashSet, iter, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
 use ringtrue_domain::network::{Network, NetworkDirectory, NetworkId};
@@ -77,7 +77,8 @@ pub(super) fn read(
     let order = section.get("order", list(token()))?;
     let known = known_networks(networks);
     let sources: Vec<_> = document.named_sections("number_sources").collect();
-    let unknown = order.iter().find(|name| sources.iter().all(|source| source.name() != *name));
+    let names: HashSet<&str> = sources.iter().map(Section::name).collect();
+    let unknown = order.iter().find(|name| !names.contains(name.as_str()) && document.is_complete()).cloned();
     let mut sources: Vec<_> = sources
         .into_iter()
         .map(|source| {

@@ -25,6 +25,19 @@ fn version_and_help_succeed() {
     }
 }
 
+/// As with `ringtrue … | head`.
+#[test]
+fn closed_pipe_ends_a_command_silently() {
+    for arguments in [&["config", "default"][..], &["--output", "json", "config", "check"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
+        let command = command.args(arguments).env("RINGTRUE_MASTER_KEY", MASTER_KEY).stdout(writer);
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(141), ""));
+    }
+}
+
 #[test]
 fn invalid_command_line_exits_with_2() {
     let deployment = Deployment::new();
@@ -338,7 +351,8 @@ fn invalid_values_are_reported_with_the_valid_ones() {
     for (line, values) in [
         ("token --scope everything", "reverse_sms, secure_sna"),
         ("tail --product sms", "verification, reverse-sms, secure-sna, discovery, sim-swap"),
-        ("verify +990123456700 --methods call", "secure-sna, reverse-sms"),
+        ("verify +990123456700 --methods call", "secure_sna, reverse_sms"),
+        ("verify +990123456700 --methods secure-sna", "secure_sna, reverse_sms"),
         ("keys rotate --purpose other", "callback"),
         ("console link --member a@example.com --role boss", "viewer, developer, owner"),
         ("open elsewhere", "console, docs, errors, openapi"),

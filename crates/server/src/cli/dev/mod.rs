@@ -34,7 +34,7 @@ use super::{
     serve::run_until_stopped,
 };
 use crate::{
-    config::{self, Config, ConfigError, Environment},
+    config::{self, Config, ConfigErrors, Environment},
     development::Development,
     telemetry,
     wiring::{self, NodeDependencies, RunningNode},
@@ -65,7 +65,7 @@ pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> R
 async fn serve_until_stopped(
     data_dir: &DataDir,
     config: Config,
-    read_config: impl Fn() -> Result<Config, ConfigError>,
+    read_config: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<(), CliError> {
     let signals = Signals::listen().map_err(|error| CliError::Other(error.into()))?;
     let grace = config.http.shutdown_grace;

@@ -29,7 +29,7 @@ const CONSOLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../d
 const CONNECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
 fn keys() -> Vec<String> {
-    let entries = parse_toml(DEFAULTS, Path::new("default.toml")).unwrap().into_iter();
+    let entries = parse_toml(DEFAULTS, Path::new("default.toml")).0.into_iter();
     entries.filter(|(_, _, value)| !value.is_table()).map(|(key, _, _)| key).collect()
 }
 

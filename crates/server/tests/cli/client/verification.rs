@@ -25,7 +25,7 @@ fn verify_walks_every_path() {
             0,
             json!({"status": "COMPLETED", "match": true, "method": "reverse_sms"}),
         ),
-        (format!("{MATCHING} --methods reverse-sms"), 0, json!({"status": "COMPLETED", "method": "reverse_sms"})),
+        (format!("{MATCHING} --methods reverse_sms"), 0, json!({"status": "COMPLETED", "method": "reverse_sms"})),
         ("+990123456799".to_owned(), 1, json!({"status": "ERROR", "error_code": "methods_exhausted"})),
     ] {
         let done = client.run(&format!("verify {arguments} --output json")).expect_code(code);
@@ -94,7 +94,7 @@ fn verification_is_driven_step_by_step() {
     let none = client.run("trigger").expect_code(1).errors();
     assert!(none.contains("requires no action of the user"), "{none}");
 
-    let table = client.run(&format!("verification create {MATCHING} --methods reverse-sms")).expect_code(0);
+    let table = client.run(&format!("verification create {MATCHING} --methods reverse_sms")).expect_code(0);
     for part in ["VERIFICATION ID", "NEXT METHOD", "reverse_sms", "/v/", "?body=VERIFY%20"] {
         assert!(table.text().contains(part), "{part}: {}", table.text());
     }
