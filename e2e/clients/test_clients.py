@@ -21,14 +21,19 @@ OUTPUT = ROOT / "target/clients"
 JAR = Path(importlib.util.find_spec("openapi_generator_cli").origin).with_name("openapi-generator.jar")
 JAVA_LIBRARIES = [JAR, *(Path("/usr/share/java") / f"{name}.jar" for name in ["geronimo-annotation-1.3-spec", "httpmime", "httpcore"])]
 GO_LIBRARIES = Path("/usr/share/gocode")
-# Options of openapi-generator. None of them changes what the document means.
+# Options of openapi-generator.
 GENERATORS = {
     "typescript": {"generatorName": "typescript-fetch"},
     "python": {"generatorName": "python", "packageName": "ringtrue_client"},
     "go": {"generatorName": "go", "packageName": "ringtrue"},
     "rust": {"generatorName": "rust", "packageName": "ringtrue-client"},
-    # `jackson-databind-nullable` is neither in Debian nor in the jar.
-    "java": {"generatorName": "java", "library": "native", "additionalProperties": {"openApiNullable": False}},
+    # Without the first option, a client sends omitted lists as empty ones. `jackson-databind-nullable`, which the second one
+    # avoids, is neither in Debian nor in the jar.
+    "java": {
+        "generatorName": "java",
+        "library": "native",
+        "additionalProperties": {"containerDefaultToNull": True, "openApiNullable": False},
+    },
 }
 
 
