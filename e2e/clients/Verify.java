@@ -69,7 +69,7 @@ public final class Verify {
                 UUID.fromString(System.getenv("WORKSPACE_ID")), UUID.fromString(System.getenv("PROJECT_ID")), patch, null);
 
         Map<String, Object> seen = new LinkedHashMap<>();
-        seen.put("next_step", step.getMethod());
+        seen.put("next_step", step.getMethod().getValue());
         seen.put("status", verified.getStatus().getValue());
         seen.put("match", verified.getMatch());
         seen.put("method", verified.getMethod());

@@ -9,7 +9,8 @@ const basePath = setting('BASE_URL');
 async function authorize(scope: 'verification' | 'management', prefix = ''): Promise<Configuration> {
     const login = new Configuration({ basePath, username: setting(`${prefix}CLIENT_ID`), password: setting(`${prefix}CLIENT_SECRET`) });
     const token = await new OAuthApi(login).createToken({ grantType: 'client_credentials', scope });
-    return new Configuration({ basePath, accessToken: token.accessToken });
+    // The value of the header.
+    return new Configuration({ basePath, accessToken: `Bearer ${token.accessToken}` });
 }
 
 async function verify(): Promise<void> {
