@@ -658,14 +658,20 @@ mod tests {
     }
 
     #[test]
-    fn page_visits_are_limited_per_verification() {
+    fn page_visits_are_limited_per_verification_and_visitor() {
         let limiter = RateLimiter::new(DefaultRateLimits::default());
         let [one, other] = [1, 2].map(|random| CheckId(uuid_v7(at(0), [random; 10])));
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let [stranger, user] = [None, Some("key")].map(|key| limiter.page_visitor(key, address));
         for millis in [0, 1_000] {
-            let visits = (0..30).filter(|_| limiter.limit_page_visit(one, at(millis)).admitted);
+            let visits = (0..30).filter(|_| limiter.limit_page_visit(one, stranger, at(millis)).admitted);
             assert_eq!(visits.count(), 20, "after {millis} ms");
         }
-        assert!(limiter.limit_page_visit(other, at(1_000)).admitted, "another verification");
+        assert!(limiter.limit_page_visit(one, user, at(1_000)).admitted, "another visitor");
+        assert!(limiter.limit_page_visit(other, stranger, at(1_000)).admitted, "another verification");
+        let starts = (0..30).filter(|_| limiter.limit_page_action(one, stranger, at(1_000)).admitted);
+        assert_eq!(starts.count(), 20, "visits do not use up the starts");
+        assert!(limiter.limit_page_action(one, user, at(1_000)).admitted, "another visitor");
     }
 
     #[test]

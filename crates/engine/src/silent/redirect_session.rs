@@ -179,7 +179,7 @@ enum RedirectStart {
 impl SilentFlow {
     /// Handles a device's request for the check's URL.
     pub async fn open_device_url(&self, request: DeviceRequest<'_>) -> Result<NextStep, RedirectError> {
-        if !self.is_device_token(request.check, request.token)? {
+        if !self.is_device_token(request.check, request.token) {
             return Err(RedirectError::NotFound);
         }
         self.start_redirect(request, None).await
@@ -321,7 +321,7 @@ impl SilentFlow {
         returned: DeviceReturn<'_>,
         browser_keys: &[BrowserKey],
     ) -> Result<RedirectOutcome, RedirectError> {
-        let state = self.parse_state(returned.state)?.ok_or(RedirectError::InvalidState)?;
+        let state = self.parse_state(returned.state).ok_or(RedirectError::InvalidState)?;
         self.require_browser(state, browser_keys)?;
         let outcome = match self.consume_return(state, returned).await? {
             Returned::Answered(session) => {
@@ -336,7 +336,7 @@ impl SilentFlow {
     /// Consumes the `state` of a device that returned over plain HTTP, where nobody may learn a code or the address of
     /// the hosted page, and queries the operator. Returns a handle for [`finish_with_handle`](Self::finish_with_handle).
     pub async fn handle_plain_response(&self, returned: DeviceReturn<'_>) -> Result<String, RedirectError> {
-        let state = self.parse_state(returned.state)?.ok_or(RedirectError::InvalidState)?;
+        let state = self.parse_state(returned.state).ok_or(RedirectError::InvalidState)?;
         let (handle, handle_hash) = self.generate_handle(state)?;
         let session = match self.consume_return(state, returned).await? {
             Returned::Answered(session) => *session,
@@ -365,7 +365,7 @@ impl SilentFlow {
 
     /// Consumes the handle of a device that has returned over plain HTTP before, and issues the redirect code.
     pub async fn finish_with_handle(&self, returned: HandleReturn<'_>) -> Result<RedirectOutcome, RedirectError> {
-        let state = self.parse_state(returned.handle)?.ok_or(RedirectError::InvalidState)?;
+        let state = self.parse_state(returned.handle).ok_or(RedirectError::InvalidState)?;
         self.require_browser(state, returned.browser_keys)?;
         self.limit_return(returned.handle, returned.address)?;
         let id = state.check;

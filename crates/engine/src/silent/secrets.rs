@@ -164,9 +164,9 @@ const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl SilentFlow {
     /// Verifies the token in a check's URL, without checking that the check exists.
-    pub fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
+    pub fn is_device_token(&self, check: CheckId, token: &str) -> bool {
         let given = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|given| given.len() == DEVICE_TOKEN_BYTES);
-        Ok(given.is_some_and(|given| self.context.is_derived_token(&[b"device-url", check.0.as_bytes()], &given)))
+        given.is_some_and(|given| self.context.is_derived_token(&[b"device-url", check.0.as_bytes()], &given))
     }
 
     /// A new `state` and its hash.
@@ -192,18 +192,16 @@ impl SilentFlow {
     }
 
     /// Verifies the MAC and age of a `state`. Only the store decides whether it is still usable.
-    pub(super) fn parse_state(&self, state: &str) -> Result<Option<RedirectState>, StoreError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).unwrap_or_default();
-        if ![STATE_BYTES, PAGE_STATE_BYTES].contains(&bytes.len()) {
-            return Ok(None);
-        }
+    pub(super) fn parse_state(&self, state: &str) -> Option<RedirectState> {
+        let is_length_of_state = |bytes: &Vec<u8>| [STATE_BYTES, PAGE_STATE_BYTES].contains(&bytes.len());
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(is_length_of_state)?;
         let (body, mac) = bytes.split_at(bytes.len() - STATE_MAC_BYTES);
         if !self.context.is_derived_token(&[b"state-mac", body], mac) {
-            return Ok(None);
+            return None;
         }
-        let id = Uuid::from_slice(&body[..16]).ok().filter(|id| self.is_recent(*id));
+        let id = Uuid::from_slice(&body[..16]).ok().filter(|id| self.is_recent(*id))?;
         let browser = <[u8; BROWSER_HASH_BYTES]>::try_from(&body[32..]).ok().map(BrowserHash);
-        Ok(id.map(|id| RedirectState { check: CheckId(id), browser }))
+        Some(RedirectState { check: CheckId(id), browser })
     }
 
     pub(crate) fn browser_hash(&self, check: CheckId, key: &BrowserKey) -> Result<BrowserHash, StoreError> {

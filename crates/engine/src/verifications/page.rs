@@ -158,13 +158,12 @@ pub(super) fn is_completion_code(context: &Context, verification: CheckId, code:
 
 impl Verifications {
     /// The verification of a token, if its MAC is right. It may not exist any more.
-    pub fn verification_of_token(&self, token: &str) -> Result<Option<CheckId>, StoreError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| bytes.len() == TOKEN_BYTES);
-        let Some(bytes) = bytes else { return Ok(None) };
+    pub fn verification_of_token(&self, token: &str) -> Option<CheckId> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| bytes.len() == TOKEN_BYTES)?;
         let (id, mac) = bytes.split_at(TOKEN_BYTES / 2);
-        let Ok(id) = Uuid::from_slice(id) else { return Ok(None) };
+        let id = Uuid::from_slice(id).ok()?;
         let is_right = self.context.is_derived_token(&[b"verification-page", id.as_bytes()], mac);
-        Ok(is_right.then_some(CheckId(id)))
+        is_right.then_some(CheckId(id))
     }
 
     /// What the page shows a browser with these keys. `None`: the token is wrong, or the verification ended some time
@@ -280,10 +279,10 @@ impl Verifications {
 
     /// Whether this is a key of a browser for this verification. Keys are authenticated, so that requests can be limited
     /// by them.
-    pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> Result<bool, StoreError> {
-        let Some(bytes) = key.bytes() else { return Ok(false) };
+    pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> bool {
+        let Some(bytes) = key.bytes() else { return false };
         let (random, mac) = bytes.split_at(BrowserKey::BYTES / 2);
-        Ok(self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac))
+        self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac)
     }
 
     /// Permits a browser to begin the silent check that it asked for, once: the permit is for the step as it is now.
@@ -359,7 +358,7 @@ impl Verifications {
     }
 
     pub(super) async fn load_by_token(&self, token: &str) -> Result<Option<Current>, StoreError> {
-        let Some(id) = self.verification_of_token(token)? else { return Ok(None) };
+        let Some(id) = self.verification_of_token(token) else { return Ok(None) };
         let Some(current) = self.load(id).await? else { return Ok(None) };
         let is_shown = match current.record.check.state {
             Lifecycle::Open(_) => true,

@@ -19,8 +19,10 @@ use ringtrue_engine::{
     checks::CreateError,
     ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
     reverse_sms::CreateReverseSms,
-    silent::{DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectOutcome},
-    verifications::{CreateVerification, GiveUpError, PageState, Redeemed, StepInstructions, Verification},
+    silent::{BrowserKey, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectOutcome},
+    verifications::{
+        CreateVerification, GiveUpError, PageFailure, PageState, Redeemed, StepInstructions, Verification,
+    },
 };
 use ringtrue_test_support::engine::engine_settings;
 
@@ -66,10 +68,14 @@ impl<'w> Walk<'w> {
     }
 
     async fn return_with(&self, state: &str) -> RedirectOutcome {
+        self.return_in_browser(state, &[]).await.unwrap()
+    }
+
+    async fn return_in_browser(&self, state: &str, keys: &[BrowserKey]) -> Result<RedirectOutcome, RedirectError> {
         let connector = if self.mode == Mode::Live { "ours" } else { "simulated" };
         let (address, peer) = (address(ON_OURS), "127.0.0.1:4711".parse().unwrap());
         let returned = DeviceReturn { connector, state, peer, address, query: &[], headers: &[] };
-        self.world.engine.silent.handle_authorization_response(returned).await.unwrap()
+        self.world.engine.silent.handle_authorization_response(returned, keys).await
     }
 
     /// Completes the redirects of the silent step.
@@ -121,7 +127,19 @@ impl<'w> Walk<'w> {
     }
 
     async fn page(&self) -> PageState {
-        self.world.engine.verifications.page(&self.page_token).await.unwrap().expect("a page").state
+        self.page_in_browser(&[]).await
+    }
+
+    async fn page_in_browser(&self, keys: &[BrowserKey]) -> PageState {
+        self.world.engine.verifications.page(&self.page_token, keys).await.unwrap().expect("a page").state
+    }
+
+    /// Begins the silent step at the hosted page. Returns the `state` and the key of the browser.
+    async fn begin_at_page(&self) -> (String, BrowserKey) {
+        let verifications = &self.world.engine.verifications;
+        let key = verifications.new_browser_key(self.id).unwrap();
+        let begun = verifications.begin_silent(&self.page_token, &key, address(ON_OURS), None).await.unwrap();
+        (expect_state(Ok(begun.expect("the silent step"))), key)
     }
 }
 
@@ -606,36 +624,46 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     };
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
     let verifications = &world.engine.verifications;
-    let view = verifications.page(&walk.page_token).await.unwrap().unwrap();
+    let view = verifications.page(&walk.page_token, &[]).await.unwrap().unwrap();
     assert!(view.has_redirect_url);
-    assert_eq!(view.state, PageState::Silent { is_verdict_known: false });
+    assert!(matches!(view.state, PageState::Silent { has_begun: false, .. }));
     for wrong in ["", "AAAA", &walk.page_token[1..], &walk.page_token.replace(&walk.page_token[..1], "_")] {
-        assert!(verifications.page(wrong).await.unwrap().is_none(), "{wrong}");
+        assert!(verifications.page(wrong, &[]).await.unwrap().is_none(), "{wrong}");
         assert!(verifications.page_give_up(wrong, Method::SecureSna).await.unwrap().is_none());
     }
     // The chain returns to the page.
-    let silent = verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap();
-    let state = expect_state(Ok(silent.expect("the silent step")));
-    let outcome = walk.return_with(&state).await;
+    let (state, key) = walk.begin_at_page().await;
+    assert!(matches!(walk.page().await, PageState::Silent { has_begun: true, .. }));
+    let other = verifications.new_browser_key(walk.id).unwrap();
+    for keys in [&[][..], &[other]] {
+        assert!(matches!(walk.return_in_browser(&state, keys).await, Err(RedirectError::OtherBrowser)));
+    }
+    let keys = [key];
+    let outcome = walk.return_in_browser(&state, &keys).await.unwrap();
     let returned = outcome.verification.unwrap();
     assert!(returned.began_at_page && returned.page_token == walk.page_token);
     assert!(outcome.redirect_url.is_some());
-    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+    // Only the browser that began may have the code again.
+    let elsewhere = PageState::Returned { code: None, return_to: None };
+    assert_eq!(walk.page().await, elsewhere);
     // Only the backend may redeem it.
     let code = outcome.result.unwrap().0;
+    assert!(
+        matches!(walk.page_in_browser(&keys).await, PageState::Returned { code: Some(again), .. } if again == code)
+    );
     verifications.page_redeem(&walk.page_token, &code).await.unwrap();
-    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+    assert_eq!(walk.page().await, elsewhere);
 
     // A verdict that is there wins over giving up.
     verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap().unwrap();
-    assert_eq!(walk.page().await, PageState::Silent { is_verdict_known: true });
+    assert_eq!(walk.page().await, elsewhere);
     for _ in 0..3 {
         assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { .. })));
     }
     assert!(matches!(walk.page().await, PageState::SendSms { has_arrived: false, .. }));
-    assert!(verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap().is_none());
+    assert!(verifications.begin_silent(&walk.page_token, &keys[0], address(ON_OURS), None).await.unwrap().is_none());
     walk.send_sms(SANDBOX_NUMBER).await;
-    let PageState::Done { matched: true, return_to: Some(return_to) } = walk.page().await else {
+    let PageState::Done { matched: true, return_to: Some(return_to), .. } = walk.page().await else {
         panic!("{:?}", walk.page().await)
     };
     let expected = format!("https://shop.example/back?session=1&verification_id={}&code=", walk.id);
@@ -646,10 +674,10 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     assert_eq!(redeemed.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
     let replayed = walk.redeem_or_replay(code).await.unwrap();
     assert!(replayed.is_replayed && replayed.verification.check == redeemed.check);
-    assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
+    assert!(matches!(walk.page().await, PageState::Done { matched: true, return_to: None, .. }));
     // The page dies with the verification.
     world.advance_seconds(16 * 60);
-    assert!(verifications.page(&walk.page_token).await.unwrap().is_none());
+    assert!(verifications.page(&walk.page_token, &[]).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -657,12 +685,11 @@ async fn page_without_redirect_url_redeems_the_code_itself() {
     let world = World::new().await;
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
     let verifications = &world.engine.verifications;
-    let silent = verifications.begin_silent(&walk.page_token, address(ON_OURS), None).await.unwrap();
-    let state = expect_state(Ok(silent.expect("the silent step")));
-    let code = walk.return_with(&state).await.result.unwrap().0;
+    let (state, key) = walk.begin_at_page().await;
+    let code = walk.return_in_browser(&state, &[key]).await.unwrap().result.unwrap().0;
     verifications.page_redeem(&walk.page_token, "wrong").await.unwrap().unwrap();
     verifications.page_redeem(&walk.page_token, &code).await.unwrap().unwrap();
-    assert_eq!(walk.page().await, PageState::Done { matched: true, return_to: None });
+    assert!(matches!(walk.page().await, PageState::Done { matched: true, return_to: None, .. }));
 }
 
 #[tokio::test]
@@ -677,10 +704,11 @@ async fn page_of_a_failed_or_expired_verification_returns_with_its_error() {
     walk.give_up_method(Method::ReverseSms).await.unwrap();
     let id = walk.id;
     let return_to = |error| Some(format!("https://shop.example/back?verification_id={id}&error={error}"));
-    assert_eq!(walk.page().await, PageState::Failed { return_to: return_to("methods_exhausted") });
+    let reason = PageFailure::MethodsExhausted;
+    assert_eq!(walk.page().await, PageState::Failed { reason, return_to: return_to("methods_exhausted") });
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, request()).await;
     world.advance_seconds(700);
     let id = walk.id;
-    let return_to = format!("https://shop.example/back?verification_id={id}&error=check_expired");
+    let return_to = format!("https://shop.example/back?verification_id={id}&error=expired");
     assert_eq!(walk.page().await, PageState::Expired { return_to: Some(return_to) });
 }

@@ -204,7 +204,10 @@ impl Device<'_> {
         self.world
             .engine
             .silent
-            .handle_authorization_response(DeviceReturn { connector, state, peer, address, query: &[], headers: &[] })
+            .handle_authorization_response(
+                DeviceReturn { connector, state, peer, address, query: &[], headers: &[] },
+                &[],
+            )
             .await
     }
 

@@ -409,7 +409,7 @@ async fn perform(
         Action::Return(state) => {
             let (address, peer) = (DEVICE.into(), "127.0.0.1:4711".parse().unwrap());
             let returned = DeviceReturn { connector: NAME, state: &state, peer, address, query: &[], headers: &[] };
-            let outcome = engine.silent.handle_authorization_response(returned).await.ok()?;
+            let outcome = engine.silent.handle_authorization_response(returned, &[]).await.ok()?;
             Some((outcome.check, None, outcome.result.ok().map(|code| code.0)))
         }
         Action::Redeem(id, code) => {

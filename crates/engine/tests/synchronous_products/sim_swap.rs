@@ -7,7 +7,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search,
-    sim_swap::SimSwapCheck,
+    sim_swap::{SEARCH_FIELDS, SimSwapCheck},
     tenancy::{CredentialOwner, Mode, Project},
 };
 use ringtrue_engine::{

@@ -371,7 +371,7 @@ impl PageVisitor {
 
     fn identify(&self, app: &App) -> Result<(CheckId, PageVisitorKey), Problem> {
         let (limiter, address) = (app.engine.rate_limiter(), self.context.client_ip);
-        let Some(verification) = app.engine.verifications.verification_of_token(&self.token)? else {
+        let Some(verification) = app.engine.verifications.verification_of_token(&self.token) else {
             require_admitted(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
             return Err(Problem::not_found());
         };
@@ -382,7 +382,7 @@ impl PageVisitor {
     /// The key of this browser for a verification.
     fn own_key(&self, app: &App, verification: CheckId) -> Result<Option<&BrowserKey>, Problem> {
         for key in &self.browser_keys {
-            if app.engine.verifications.is_browser_key(verification, key)? {
+            if app.engine.verifications.is_browser_key(verification, key) {
                 return Ok(Some(key));
             }
         }

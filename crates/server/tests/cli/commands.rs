@@ -157,7 +157,7 @@ fn csv_output() {
     );
     for (line, names, rows) in [
         ("workspace list", "workspace_id,name,data_residency,created_at,rate_limits", 1),
-        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 5),
+        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 6),
         ("config check", "key,value,from", 5),
     ] {
         let text = deployment.run(&format!("{line} --output csv")).expect_code(0).text();
@@ -205,18 +205,41 @@ fn keys_are_listed_and_rotated() {
         keys.map(|key| format!("{} {}", key["purpose"].as_str().unwrap(), key["state"].as_str().unwrap()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(states(), ["token active", "callback active", "sandbox_callback active", "seal active", "hash active"]);
+    let first =
+        ["token active", "callback active", "sandbox_callback active", "seal active", "link active", "hash active"];
+    assert_eq!(states(), first);
 
     let next = deployment.run("keys rotate --purpose callback --output json").json();
     assert_eq!((&next["purpose"], &next["state"]), (&json!("callback"), &json!("next")));
-    let rotated =
-        ["token active", "callback active", "callback next", "sandbox_callback active", "seal active", "hash active"];
+    let mut rotated = first.to_vec();
+    rotated.insert(2, "callback next");
     assert_eq!(states(), rotated);
     let again = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
     assert!(again.contains("is not active yet") && again.contains("--emergency"), "{again}");
 
     deployment.run("keys rotate --purpose callback --emergency").expect_code(0);
     assert_eq!(states().iter().filter(|state| *state == "callback active").count(), 1);
+}
+
+#[test]
+fn hash_key_is_reset_after_a_confirmation() {
+    let deployment = Deployment::migrated();
+    deployment.run("workspace create Acme").expect_code(0);
+    let hash_key = || {
+        let keys = deployment.run("keys list --output json").json();
+        let keys = keys.as_array().unwrap().iter().filter(|key| key["purpose"] == "hash").cloned().collect::<Vec<_>>();
+        keys.into_iter().map(|key| key["key_id"].clone()).collect::<Vec<_>>()
+    };
+    let before = hash_key();
+    let effects = deployment.run("keys reset-hash-key").expect_code(2).errors();
+    assert!(effects.contains("Open checks cannot be completed") && effects.contains("--yes"), "{effects}");
+    assert_eq!(hash_key(), before);
+    let reset = deployment.run("keys reset-hash-key --yes --output json").expect_code(0).json();
+    assert_eq!((&reset["signed_rows"], &reset["sessions_ended"]), (&json!(1), &json!(0)));
+    assert!(hash_key().len() == 1 && hash_key() != before);
+    deployment.run("workspace create Other").expect_code(0);
+    let doctor = deployment.run("doctor").text();
+    assert!(doctor.contains("rows that grant rights: none was altered"), "{doctor}");
 }
 
 #[test]

@@ -224,6 +224,10 @@ fn text(test: &TextTest, value: Option<String>) -> bool {
         TextTest::Set(choice) => among(choice, value.as_ref()),
         TextTest::Matches(pattern) => value.is_some_and(|value| crate::filters::matches_pattern(&value, pattern)),
         TextTest::DiffersFrom(pattern) => value.is_none_or(|value| !crate::filters::matches_pattern(&value, pattern)),
+        TextTest::Before(bound) => value.is_some_and(|value| value < *bound),
+        TextTest::NotAfter(bound) => value.is_some_and(|value| value <= *bound),
+        TextTest::After(bound) => value.is_some_and(|value| value > *bound),
+        TextTest::NotBefore(bound) => value.is_some_and(|value| value >= *bound),
     }
 }
 

@@ -140,7 +140,7 @@ impl Scenario {
             query: &[],
             headers: &[],
         };
-        let result = self.process().run(async |engine| engine.silent.handle_authorization_response(back).await);
+        let result = self.process().run(async |engine| engine.silent.handle_authorization_response(back, &[]).await);
         match (expected_failure, result) {
             (Some(expected_failure), Ok(end)) => assert_eq!(failure_of(&end), Some(expected_failure)),
             (None, Err(RedirectError::InvalidState)) => assert!(!is_valid),

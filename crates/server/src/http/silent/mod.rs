@@ -241,7 +241,7 @@ fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(Ch
     let check = ids.check()?;
     let query = DeviceQuery::parse(parts.uri.query())?;
     let token = query.get_unique("t")?.ok_or(RedirectError::NotFound)?.to_owned();
-    if !app.engine.silent.is_device_token(check, &token).map_err(RedirectError::from)? {
+    if !app.engine.silent.is_device_token(check, &token) {
         return Err(RedirectError::NotFound.into());
     }
     Ok((check, token, query))
