@@ -466,10 +466,11 @@ impl Verifications {
                     return Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false });
                 }
                 CheckStatus::Completed => {
-                    if !self.is_completion_code(record, code)? {
+                    if !self.is_completion_code(record, code) {
                         return Err(RedeemError::WrongCompletionCode);
                     }
-                    let is_first = self.store.redeem_completion_code(id, self.context.now()).await?;
+                    let hash = self.silent.redirect_code_hash(id, code)?;
+                    let is_first = self.store.redeem_completion_code(id, hash, self.context.now()).await?;
                     return Ok(Redeemed { verification: self.present(current)?, is_replayed: !is_first });
                 }
             }
@@ -483,19 +484,21 @@ impl Verifications {
         self.read(project, id).await
     }
 
-    /// Whether a code is that of the Secure SNA step that gave its verdict.
+    /// Whether a code is the one that was redeemed. Its hash outlives the key that derived a completion code.
     fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
-        let Some((right, step)) = record.code_hash.zip(record.progress.redeemed_step()) else { return Ok(false) };
-        let given = self.silent.redirect_code_hash(step, code)?;
+        let is_completion_code = record.code_redeemed_at.is_some();
+        let check = if is_completion_code { Some(record.check.id) } else { record.progress.redeemed_step() };
+        let Some((right, check)) = record.code_hash.zip(check) else { return Ok(false) };
+        let given = self.silent.redirect_code_hash(check, code)?;
         Ok(verify_slices_are_equal(&given.0, &right.0).is_ok())
     }
 
     /// Whether a code is the completion code of this end. A verdict of Secure SNA has none: only the browser that went
     /// through the redirects knows its code.
-    fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
+    fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> bool {
         let verdict = record.check.verdict().and_then(Verdict::verification);
         let has_one = verdict.is_some_and(|verdict| verdict.method == Method::ReverseSms);
-        Ok(has_one && is_completion_code(&self.context, record.check.id, code))
+        has_one && is_completion_code(&self.context, record.check.id, code)
     }
 
     /// Waits for the questions that this node is asking operators.

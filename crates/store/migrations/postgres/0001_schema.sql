@@ -385,7 +385,7 @@ create table verifications (
     -- Sealed input of the steps. Erased at the end.
     input             bytea,
     code_redeemed_at  bigint,
-    -- Keyed hash of the redirect code that was redeemed for the verdict of a Secure SNA step.
+    -- Keyed hash of the redeemed code: the completion code, or the redirect code that gave the verdict.
     code_hash         bytea,
     -- Language tag (BCP 47) of the hosted page.
     locale            text,

@@ -11,7 +11,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, MarkedPending, NewRedirectSession,
-    NumberLimitQuery, OpenedSession, PageVersion, StoreError, UsageDelta, VerificationRecord, VerificationStore,
+    NumberLimitQuery, OpenedSession, PageVersion, StoreError, TokenHash, UsageDelta, VerificationRecord,
+    VerificationStore,
 };
 
 use super::{
@@ -122,13 +123,14 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         Ok(reached)
     }
 
-    async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError> {
+    async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError> {
         let update = format!(
-            "update verifications set code_redeemed_at = $1 where check_id = $2 and code_redeemed_at is null {}
+            "update verifications set code_redeemed_at = $1, code_hash = $2
+              where check_id = $3 and code_redeemed_at is null {}
              returning check_id",
             in_bucket::<D>("", id)
         );
-        Ok(!self.write(update, values![at, id]).await?.is_empty())
+        Ok(!self.write(update, values![at, code, id]).await?.is_empty())
     }
 }
 

@@ -302,10 +302,13 @@ pub async fn end_is_stored_with_its_callback(fixture: &StoreFixture) {
 pub async fn completion_code_is_redeemed_once(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let sample = completed(store, ProjectId(sample::uuid())).await;
-    let redeemed = join_all((0..5).map(|second| store.redeem_completion_code(sample.check.id, at(second)))).await;
+    let code = TokenHash([7; 32]);
+    let redeemed = join_all((0..5).map(|second| store.redeem_completion_code(sample.check.id, code, at(second)))).await;
     assert_eq!(redeemed.into_iter().filter(|redeemed| *redeemed.as_ref().unwrap()).count(), 1);
-    assert!(record(store, &sample).await.code_redeemed_at.is_some());
-    assert!(!store.redeem_completion_code(CheckId(sample::uuid()), at(1)).await.unwrap());
+    let record = record(store, &sample).await;
+    assert!(record.code_redeemed_at.is_some());
+    assert_eq!(record.code_hash, Some(code));
+    assert!(!store.redeem_completion_code(CheckId(sample::uuid()), code, at(1)).await.unwrap());
 }
 
 pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) {

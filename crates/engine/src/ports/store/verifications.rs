@@ -38,7 +38,7 @@ pub struct VerificationRecord {
     pub input: Option<Sealed>,
     /// When the completion code was redeemed.
     pub code_redeemed_at: Option<Timestamp>,
-    /// Hash of the redirect code that gave the verdict of a Secure SNA step.
+    /// Hash of the redeemed code: the completion code, or the redirect code that gave the verdict of a Secure SNA step.
     pub code_hash: Option<TokenHash>,
     /// Language of the hosted page. `None`: that of the browser.
     pub locale: Option<Locale>,
@@ -176,6 +176,6 @@ pub trait VerificationStore: Send + Sync {
     /// The products whose limit of checks for a number is reached, and when the next check is admitted.
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError>;
 
-    /// Records that the completion code was redeemed. `false`: it already was.
-    async fn redeem_completion_code(&self, id: CheckId, at: Timestamp) -> Result<bool, StoreError>;
+    /// Records that the completion code was redeemed, and its hash. `false`: it already was.
+    async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError>;
 }
