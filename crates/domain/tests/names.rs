@@ -92,6 +92,8 @@ fn error_codes_are_stable() {
         "code_attempts_exceeded",
         "methods_exhausted",
         "given_up",
+        "wrong_number",
+        "cancelled",
         "too_many_requests",
     ];
     assert_parsed_names(ErrorCode::VARIANTS, &names, "unknown error code of a check");

@@ -241,8 +241,7 @@ impl Node {
     /// Nodes publish subjects as keyed hashes, because some are addresses.
     fn subject_key(&self, subject: &LimitSubject) -> Result<SubjectKey, StoreError> {
         let hash = self.context.keyed_hash(&[b"rate limit", subject.encode().as_bytes()])?;
-        let [a, b, c, d, e, f, g, h, ..] = hash;
-        Ok(SubjectKey::from_be_bytes([a, b, c, d, e, f, g, h]))
+        Ok(hash.first_chunk().copied().map(SubjectKey::from_be_bytes).unwrap_or_default())
     }
 
     /// Synchronises the clock, sends heartbeats and exchanges calls until the future is dropped.

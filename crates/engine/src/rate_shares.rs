@@ -202,7 +202,7 @@ mod tests {
     fn excess_of_one_second_divides_the_limit() {
         for (case, own, others, part) in [
             ("in the last second", [0, 90, 0], published(1, 500, [0, 90, 45]), 55),
-            ("in the current second", [0, 40, 90], published(1, 500, [0, 40, 60]), 36),
+            ("in the current second", [0, 40, 90], published(1, 500, [0, 40, 60]), 27),
             ("known of a second before the last", [90, 90, 0], published(1, -10, [90, 90, 90]), 55),
             ("one node has nearly all", [0, 900, 900], published(1, 500, [0, 6, 3]), 100),
             ("within the tolerance", [0, 60, 30], published(1, 500, [0, 50, 25]), 100),

@@ -15,8 +15,9 @@ fn http_requires_permission() {
         assert_eq!(RedirectUrl::parse(text, &strict), Err(error));
         assert_eq!(CallbackUrl::parse(text, &lenient()), Err(lenient_error));
         assert_eq!(RedirectUrl::parse(text, &lenient()), Err(lenient_error));
-        assert!(!error.to_string().contains("`http"), "{error}");
-        assert!(lenient_error.to_string().contains("`http"), "{lenient_error}");
+        let names_http = |error: UrlError| ["`http`", "`http://`"].iter().any(|http| error.to_string().contains(http));
+        assert!(!names_http(error), "{error}");
+        assert!(names_http(lenient_error), "{lenient_error}");
     }
     assert!(CallbackUrl::parse("http://example.com/", &lenient()).is_ok());
     assert!(RedirectUrl::parse("http://example.com/", &lenient()).is_ok());

@@ -239,7 +239,7 @@ impl Checks {
                 Move::End(outcome) => return self.end_verification(ending, outcome).await,
             };
             let code = match self.start_step(ending, method).await {
-                Ok(StartOutcome::Started(advanced)) => return Ok(Some(advanced)),
+                Ok(StartOutcome::Started(advanced)) => return Ok(Some(*advanced)),
                 Ok(StartOutcome::Lost) => return Ok(None),
                 Ok(StartOutcome::TooManyChecks) => ErrorCode::TooManyRequests,
                 Err(error @ StoreError::CorruptRow { .. }) => {
@@ -288,7 +288,7 @@ impl Checks {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
         self.on_step_begun(check, code, &input)?;
-        Ok(StartOutcome::Started(Advanced { step_was_pending, verification: Some(afterwards) }))
+        Ok(StartOutcome::Started(Box::new(Advanced { step_was_pending, verification: Some(afterwards) })))
     }
 
     /// Draws another code for a second text. Its hash must lead to the bucket of the verification, so most are rejected.
@@ -536,7 +536,7 @@ impl Checks {
 }
 
 enum StartOutcome {
-    Started(Advanced),
+    Started(Box<Advanced>),
     Lost,
     TooManyChecks,
 }

@@ -107,7 +107,7 @@ impl SilentConnector for Operator {
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
         let AuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        assert!(state.len() <= 64 && state.bytes().all(is_plain), "{state}");
+        assert!(state.len() <= 128 && state.bytes().all(is_plain), "{state}");
         let result = {
             let mut contents = self.contents.lock().unwrap();
             contents.calls.requests.push((operation.into(), simulated_sim.map(|sim| sim.as_str().to_owned())));

@@ -248,7 +248,7 @@ impl ConsoleSession {
         let id = ids.workspace()?;
         let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
         let class = self.rate_limit_class.filter(|_| permission != Permission::View);
-        self.limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
+        limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
         let workspace = app.engine.management.workspace(&actor, id).await?;
         let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
         Ok(WorkspaceAccess { session: self, actor, workspace, projects })
@@ -271,13 +271,13 @@ impl ConsoleSession {
         })?;
         Ok(ProjectAccess { session, actor, workspace, project, projects })
     }
+}
 
-    /// Counts a page against the workspace's limit of pages, and a form as the same API request.
-    fn limit_workspace(&self, app: &App, workspace: WorkspaceId, class: RateLimitClass) -> Result<(), ConsoleError> {
-        let overrides = app.engine.control_plane().rate_limit_overrides(workspace);
-        let state = app.engine.rate_limiter().limit_workspace(class, workspace, &overrides, app.engine.clock().now());
-        if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
-    }
+/// Counts a page against the workspace's limit of pages, and a form as the same API request.
+fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> Result<(), ConsoleError> {
+    let overrides = app.engine.control_plane().rate_limit_overrides(workspace);
+    let state = app.engine.rate_limiter().limit_workspace(class, workspace, &overrides, app.engine.clock().now());
+    if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
 }
 
 /// Limits lookups of link tokens by client address.

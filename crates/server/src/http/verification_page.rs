@@ -375,22 +375,17 @@ impl PageVisitor {
             require_admitted(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
             return Err(Problem::not_found());
         };
-        let key = self.own_key(app, verification)?;
+        let key = self.own_key(app, verification);
         Ok((verification, limiter.page_visitor(key.map(BrowserKey::as_str), address)))
     }
 
     /// The key of this browser for a verification.
-    fn own_key(&self, app: &App, verification: CheckId) -> Result<Option<&BrowserKey>, Problem> {
-        for key in &self.browser_keys {
-            if app.engine.verifications.is_browser_key(verification, key) {
-                return Ok(Some(key));
-            }
-        }
-        Ok(None)
+    fn own_key(&self, app: &App, verification: CheckId) -> Option<&BrowserKey> {
+        self.browser_keys.iter().find(|key| app.engine.verifications.is_browser_key(verification, key))
     }
 
     fn own_or_new_key(&self, app: &App, verification: CheckId) -> Result<BrowserKey, Problem> {
-        match self.own_key(app, verification)? {
+        match self.own_key(app, verification) {
             Some(key) => Ok(key.clone()),
             None => Ok(app.engine.verifications.new_browser_key(verification)?),
         }
@@ -399,7 +394,6 @@ impl PageVisitor {
     /// The key with which this browser may start the silent check now. `None`: it may not.
     fn permitted_key(&self, app: &App, view: &PageView) -> Result<Option<BrowserKey>, Problem> {
         match (&self.permit, self.navigation) {
-            (_, Navigation::Other) => Ok(None),
             // The form was a navigation of the page, and gave this browser its key.
             (Some(permit), Navigation::OwnPage | Navigation::Unknown) => {
                 let key = app.engine.verifications.permitted_browser(view, permit, &self.browser_keys)?;
@@ -408,7 +402,7 @@ impl PageVisitor {
             (None, Navigation::OwnPage) if starts_by_itself(view) => {
                 self.own_or_new_key(app, view.verification).map(Some)
             }
-            (None, Navigation::OwnPage | Navigation::Unknown) => Ok(None),
+            (_, Navigation::Other) | (None, Navigation::OwnPage | Navigation::Unknown) => Ok(None),
         }
     }
 

@@ -89,7 +89,8 @@ async fn impossible_resends_are_rejected(world: World) {
 
     send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b")).await.assert_problem(404, "check_not_found");
     send(resend(CHECKS, "nonsense")).await.assert_problem(400, "bad_request");
-    send(resend(CHECKS, &trying).json(&json!({}))).await.assert_problem(400, "bad_request");
+    send(resend(CHECKS, &trying).json(&json!({}))).await.assert_problem(409, "callback_in_progress");
+    send(resend(CHECKS, &trying).json(&json!({"now": true}))).await.assert_problem(400, "bad_request");
     send(Request::post(&format!("{CHECKS}/{trying}/callback-resends?now=1"))).await.assert_problem(400, "bad_request");
     world.send(resend(CHECKS, &trying)).await.assert_problem(401, "unauthorized");
 

@@ -89,7 +89,9 @@ fn bodies(root: &Value, is_received: bool) -> Vec<(String, &Value)> {
         }
     });
     let mut references = BTreeSet::new();
-    direct.iter().for_each(|(_, node)| follow_references(root, node, &mut references));
+    for (_, node) in &direct {
+        follow_references(root, node, &mut references);
+    }
     let named = references.into_iter().map(|name| (name.to_owned(), root.pointer(&name[1..]).unwrap()));
     direct.into_iter().chain(named).collect()
 }

@@ -158,6 +158,9 @@ async fn nodes_share_the_login_throttle(world: World) {
         let request = token_request(&world.acme.client_id, "wrong", "management");
         let address = if guess % 2 == 0 { world.node.address } else { second.address };
         answered += usize::from(send_to(address, request).await.status == 401);
+        for node in [&world.node, &second, &world.node] {
+            node.engine.node.exchange_demand().await.unwrap();
+        }
     }
     assert_eq!(answered, 10);
 }

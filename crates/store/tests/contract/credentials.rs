@@ -225,6 +225,7 @@ pub async fn last_live_credential_of_a_workspace_is_not_deleted(fixture: &StoreF
 
     // Neither is an expired one, which can be deleted.
     let expired = Credential { expires_at: Some(sample::later(20)), ..sample::credential(owner) };
+    let event = sample::event(acme.id, Action::CredentialCreated);
     store.create_credential(&expired, &event, None, sample::LIMITS).await.unwrap();
     assert_eq!(delete(&new, sample::later(20)).await, last);
     assert_eq!(delete(&expired, sample::later(20)).await, deleted);

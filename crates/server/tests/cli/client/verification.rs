@@ -45,7 +45,7 @@ fn verify_walks_every_path() {
 #[test]
 fn operator_that_never_answers_leads_to_the_next_method() {
     let client = TestClient::signed_in();
-    let done = client.run("verify +990123456798 --methods secure-sna --output json").expect_code(1);
+    let done = client.run("verify +990123456798 --methods secure_sna --output json").expect_code(1);
     assert!(done.errors().contains("The operator did not answer. The phone goes on"), "{}", done.errors());
     let end = last_line(&done.text());
     assert_eq!((&end["error_code"], &end["steps"][0]["error_code"]), (&json!("methods_exhausted"), &json!("given_up")));
@@ -71,7 +71,7 @@ fn verification_is_driven_step_by_step() {
     let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
     assert!(wrong.contains("(code_invalid)"), "{wrong}");
     // The phone has a code: its verdict wins over giving up.
-    let next = client.json(&format!("verification next {id} --method secure-sna"));
+    let next = client.json(&format!("verification next {id} --method secure_sna"));
     assert_eq!((&next["steps"][0]["status"], &next["next_step"]["method"]), (&json!("PENDING"), &json!("secure_sna")));
     for _ in 0..2 {
         client.run(&format!("verification redeem {id} wrong")).expect_code(1);
