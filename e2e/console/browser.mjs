@@ -106,6 +106,15 @@ class Visitor {
 
   /** Sets a password by a link. The account of an invitation then signs in and accepts it. */
   async acceptInvitation(link) {
+    await this.setPassword(link);
+    if (new URL(link).pathname === '/console/invitation') {
+      await this.page.getByRole('button', { name: 'Accept invitation' }).click();
+    }
+    await this.#waitUntilSignedIn();
+  }
+
+  /** Sets a password by a link. The account of an invitation then signs in. */
+  async setPassword(link) {
     await this.page.goto(link);
     await this.page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await this.page.getByLabel('Confirm password').fill(PASSWORD);
@@ -114,9 +123,7 @@ class Visitor {
       await this.page.getByText('Sign in to accept the invitation').waitFor();
       await this.page.getByLabel('Password').fill(PASSWORD);
       await this.page.getByRole('button', { name: 'Sign in' }).click();
-      await this.page.getByRole('button', { name: 'Accept invitation' }).click();
     }
-    await this.#waitUntilSignedIn();
   }
 
   async #waitUntilSignedIn() {

@@ -167,7 +167,10 @@ func flow(product product, callbackURL string, verified <-chan *Callback) {
 			next = verifySilently(next.URL, product.path+"/"+id, token)
 		} else {
 			askForSMS(next)
-			next = nil
+			if created.NextStep == nil {
+				break
+			}
+			next = followingStep(next, product.path+"/"+id, token)
 		}
 	}
 	for callback := range verified {
@@ -220,6 +223,19 @@ func askForSMS(step *step) {
 	if isSimulated {
 		sms := map[string]string{"from": phoneNumber, "to": step.Receiver, "body": step.Text}
 		newToken("reverse_sms").post("/v1/sandbox/inbound-sms", sms, nil)
+	}
+}
+
+// followingStep waits until a verification goes on or ends. A text from another number may be sent once more, with a new
+// text.
+func followingStep(previous *step, path string, token token) *step {
+	for {
+		var current resource
+		token.get(path, &current)
+		if current.NextStep == nil || current.NextStep.Text != previous.Text {
+			return current.NextStep
+		}
+		time.Sleep(time.Second)
 	}
 }
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -120,6 +121,13 @@ def ask_for_sms(step):
         call("/v1/sandbox/inbound-sms", token=access_token("reverse_sms"), body=sms)
 
 
+def following_step(path, token, step):
+    """Waits until a verification goes on or ends. A text from another number may be sent once more, with a new text."""
+    while (current := call(path, token=token).get("next_step")) == step:
+        time.sleep(1)
+    return current
+
+
 def flow(product, callback_url):
     """Creates a check or verification, and waits for its callback."""
     scope, path = PRODUCTS[product]
@@ -131,7 +139,8 @@ def flow(product, callback_url):
         if "url" in step:
             step = verify_silently(step["url"], f"{path}/{id_of(created)}", token)
         else:
-            step = ask_for_sms(step)
+            ask_for_sms(step)
+            step = following_step(f"{path}/{id_of(created)}", token, step) if "next_step" in created else None
     with callback_received:
         callback_received.wait_for(lambda: id_of(created) in verified)
     callback = verified[id_of(created)]

@@ -98,7 +98,15 @@ ask_for_sms() {
         post "$(access_token reverse_sms)" /v1/sandbox/inbound-sms \
             "$(jq --arg from "$phone_number" '{from: $from, to: .receiver_phone_number, body: .expected_sms_body}' <<< "$step")"
     fi
-    step=null
+    if jq --exit-status .next_step <<< "$created" > /dev/null; then wait_for_following_step; else step=null; fi
+}
+
+# Waits until a verification goes on or ends. A text from another number may be sent once more, with a new text.
+wait_for_following_step() {
+    local previous="$step"
+    while step="$(get "$token" "$path/$id" | jq --compact-output .next_step)" && [[ "$step" == "$previous" ]]; do
+        sleep 1
+    done
 }
 
 # A verification has `next_step` while it is open; a check has the members of its step.

@@ -107,7 +107,10 @@ async function flow({ scope, path }, callbackUrl) {
   let step = created.next_step ?? created;
   while (step) {
     if (step.url) step = await verifySilently(step.url, `${path}/${id}`, token);
-    else step = await askForSms(step);
+    else {
+      await askForSms(step);
+      step = created.next_step && (await followingStep(`${path}/${id}`, token, step));
+    }
   }
   while (!verified.has(id)) await new Promise((resolve) => (onVerified = () => resolve(undefined)));
   const callback = verified.get(id);
@@ -135,7 +138,7 @@ async function verifySilently(url, path, token) {
 /**
  * Reverse SMS: your app shows this link. It opens the messaging app with the receiver and text filled in.
  * @param {Step} step
- * @returns {Promise<undefined>} the callback has the result
+ * @returns {Promise<void>}
  */
 async function askForSms({ receiver_phone_number: receiver = '', expected_sms_body: text = '' }) {
   console.log(`Android: sms:${receiver}?body=${encodeURIComponent(text)}`);
@@ -144,7 +147,21 @@ async function askForSms({ receiver_phone_number: receiver = '', expected_sms_bo
     const token = await accessToken('reverse_sms');
     await call('/v1/sandbox/inbound-sms', token, { from: phoneNumber, to: receiver, body: text });
   }
-  return undefined;
+}
+
+/**
+ * Waits until a verification goes on or ends. A text from another number may be sent once more, with a new text.
+ * @param {string} path
+ * @param {string} token
+ * @param {Step} step
+ * @returns {Promise<Step | undefined>}
+ */
+async function followingStep(path, token, step) {
+  for (;;) {
+    const { next_step: current } = await call(path, token);
+    if (current?.expected_sms_body !== step.expected_sms_body) return current;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
 }
 
 const [, , name = 'reverse-sms'] = process.argv;

@@ -131,7 +131,10 @@ impl Api {
                 Some(url) => self.verify_silently(url, &format!("{}/{id}", product.path), &token)?,
                 None => {
                     self.ask_for_sms(&current)?;
-                    None
+                    match next_step(&created) {
+                        Some(_) => self.following_step(&current, &format!("{}/{id}", product.path), &token)?,
+                        None => None,
+                    }
                 }
             };
         }
@@ -164,6 +167,17 @@ impl Api {
             self.call("/v1/sandbox/inbound-sms", &self.token("reverse_sms")?, Some(&sms))?;
         }
         Ok(())
+    }
+
+    /// Waits until a verification goes on or ends. A text from another number may be sent once more, with a new text.
+    fn following_step(&self, step: &Value, path: &str, token: &str) -> Result<Option<Value>, AnyError> {
+        loop {
+            let verification = self.call(path, token, None)?;
+            match next_step(&verification) {
+                Some(current) if current == step => std::thread::sleep(std::time::Duration::from_secs(1)),
+                current => return Ok(current.cloned()),
+            }
+        }
     }
 
     /// A token has one scope, and is valid for an hour. Cache it.
