@@ -27,7 +27,7 @@ use crate::{
 
 pub(super) type Signer = Arc<dyn RowSigner>;
 
-/// The columns that [`account_from_reader`] reads.
+/// The columns that [`read_signed_account`] reads.
 macro_rules! signed_account_columns {
     () => {
         "accounts.id, accounts.email, accounts.is_admin, accounts.admin_by_claim, accounts.disabled_at is not null,
