@@ -9,7 +9,15 @@ import yaml
 
 METHODS = ("get", "post", "put", "patch", "delete")
 # Operations for browsers, devices and operators.
-OMITTED_OPERATIONS = {"authorizeSandboxDevice", "getIcon", "getReference", "getStylesheet", "listErrors", "returnFromOperator"}
+OMITTED_OPERATIONS = {
+    "authorizeSandboxDevice",
+    "getIcon",
+    "getReference",
+    "getStylesheet",
+    "listErrors",
+    "returnFromHeaderEnrichment",
+    "returnFromOperator",
+}
 
 # Values from an earlier response or from the environment. Other values are the examples of the document.
 VARIABLES = {
