@@ -166,7 +166,7 @@ impl LimitSubject {
     }
 }
 
-/// Who visits the page of a verification. Whoever else has its link is counted apart.
+/// Visitor of a verification page. Other visitors with the same link have counters of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageVisitorKey {
     /// A browser that has begun a silent check of the verification.

@@ -168,9 +168,8 @@ impl Accounts {
         Ok(workspace)
     }
 
-    /// Creates the invited account with a password, unless the address has an account. Does not reveal which: whoever
-    /// has the link, such as the inviter, gets the same result in the same time. The invitation stays pending until its
-    /// account accepts it.
+    /// Creates the invited account with a password, unless the address has an account. The inviter has the link too, so
+    /// both cases have the same result and take the same time. The invitation stays pending until its account accepts it.
     pub async fn create_invited_account(
         &self,
         token: &str,

@@ -163,7 +163,7 @@ enum Returned {
 struct AnsweredSession {
     check: SilentCheck,
     pending: PendingRedirect,
-    /// The verdict of the operator, or why there is none.
+    /// Operator verdict, or the error code that concludes the check.
     answer: Result<SilentResult, ErrorCode>,
 }
 

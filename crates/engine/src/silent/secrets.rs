@@ -29,7 +29,7 @@ pub(crate) struct SilentCheckInput {
     pub expected_address: Option<IpAddr>,
 }
 
-/// Key of a browser, which a cookie contains: whoever has it may finish the redirects that began with it.
+/// Key in the cookie of a browser. Only a browser with this key can finish the redirects that began with it.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("BrowserKey(…)")]
 pub struct BrowserKey(String);

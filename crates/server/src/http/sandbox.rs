@@ -40,8 +40,8 @@ pub fn routes() -> Routes {
 
 /// `GET /v1/sandbox/operator/authorize`
 ///
-/// Returns the operator's response: a redirect, or the reason for an error. A browser waits for an operator that never
-/// answers; programs are told at once.
+/// Returns the operator's response: a redirect, or the reason for an error. If the operator never answers, browsers wait
+/// and programs get 503 immediately.
 async fn authorize(
     State(app): State<App>,
     _: SandboxDevice,

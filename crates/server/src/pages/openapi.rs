@@ -131,7 +131,9 @@ mod tests {
             }
             let responses = operation["responses"].as_object().expect("responses");
             assert!(!responses.contains_key("default"), "{name}: every status is named");
-            assert!(responses.keys().any(|status| status.starts_with(['2', '3'])), "{name}: no success");
+            // The simulated operator only redirects.
+            let success = if name == "get /v1/sandbox/operator/authorize" { "302" } else { "2" };
+            assert!(responses.keys().any(|status| status.starts_with(success)), "{name}: no success");
             assert!(responses.keys().all(|status| status.len() == 3 && status.parse::<u16>().is_ok()), "{name}");
         }
         let callbacks = callbacks(&root);

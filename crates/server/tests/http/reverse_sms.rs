@@ -279,7 +279,7 @@ async fn sender_that_cannot_be_attributed_ends_the_check(world: World) {
         ("+990123456724", json!({"from": "80123"})),
         ("+990123456726", json!({"from": "+990123456726", "faults": {"spoofed_from": "BANK"}})),
         ("+990123456728", json!({"from": "+990123456728", "faults": {"spoofed_from": ""}})),
-        // An odd number, which does not match whoever sends.
+        // Odd numbers never match, not even with the right sender.
         ("+990123456729", json!({"from": "112"})),
     ] {
         let check = backend.create(json!({"phone_number": number})).await;
