@@ -9,6 +9,7 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{Clock, Inbox, SmsOutcome};
+use ringtrue_server::wiring::RunningNode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     on_both_stores,
     receiver::Receiver,
     reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
-    world::{World, send_to},
+    world::{World, send_to, wait_for_callback_results},
 };
 
 fn number(text: &str) -> Msisdn {
@@ -45,8 +46,15 @@ async fn code_of_the_other_mode_matches_nothing(world: World) {
     assert_eq!(world.node.engine.checks.receive(simulated).await.unwrap(), SmsOutcome::Concluded);
 }
 
+async fn wait_for_results(nodes: [&RunningNode; 2]) {
+    for node in nodes {
+        wait_for_callback_results(node).await;
+    }
+}
+
 /// A complete check on each node ensures that no earlier callback is still on its way.
-async fn no_further_callback_arrives(backend: &ReverseSmsClient<'_>, receiver: &mut Receiver) {
+async fn no_further_callback_arrives(backend: &ReverseSmsClient<'_>, second: &RunningNode, receiver: &mut Receiver) {
+    wait_for_results([&backend.world.node, second]).await;
     let last = backend.create(json!({"phone_number": "+990123456798", "callback_url": receiver.url("/last")})).await;
     backend.world.advance(SignedDuration::from_secs(300));
     let callback = receiver.next().await;
@@ -71,7 +79,7 @@ async fn duplicate_sms_on_two_nodes_conclude_once(world: World) {
     let ended = backend.get(&check.id).await.json();
     assert_eq!((&ended["status"], &ended["match"]), (&json!("COMPLETED"), &json!(true)));
     assert_eq!(receiver.next().await.json(), ended);
-    no_further_callback_arrives(&backend, &mut receiver).await;
+    no_further_callback_arrives(&backend, &second, &mut receiver).await;
 }
 
 /// Concurrent, and with different senders.
@@ -90,7 +98,7 @@ async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     let ended = backend.get(&check.id).await.json();
     assert_eq!(ended["match"], json!(decisive[0] < 50), "the first SMS decides");
     assert_eq!(receiver.next().await.json(), ended);
-    no_further_callback_arrives(&backend, &mut receiver).await;
+    no_further_callback_arrives(&backend, &second, &mut receiver).await;
 }
 
 /// An SMS of the last millisecond is processed while others observe the expiry.
@@ -125,6 +133,7 @@ async fn sms_and_expiry_race(world: World) {
         callback.as_object_mut().unwrap().remove("error_code");
         assert_eq!(callback, concluded);
         assert_eq!(backend.get(&check.id).await.json(), concluded, "the conclusion is final");
+        wait_for_results([&world.node, &second]).await;
     }
     assert!(receiver.is_quiet());
 }
@@ -156,6 +165,7 @@ async fn expired_status_is_never_revised(world: World) {
             assert!(is_open(&read) || read == concluded, "{read} was read before {concluded}");
         }
         assert_eq!(receiver.next().await.json()["status"], concluded["status"]);
+        wait_for_results([&world.node, &second]).await;
     }
     assert!(receiver.is_quiet());
 }

@@ -232,15 +232,21 @@ impl World {
         assert!(delivered.is_ok(), "undelivered SMS: {:?}", observer.counts());
     }
 
-    /// Waits until the results of the callbacks that were sent are stored.
+    /// Waits until the results of the callbacks that this world's node sent are stored.
     pub async fn wait_for_callback_results(&self) {
-        let courier = self.node.engine.courier();
-        assert!(timeout(WAIT_LIMIT, courier.wait_idle()).await.is_ok(), "running attempts: {courier:?}");
+        wait_for_callback_results(&self.node).await;
     }
 
     pub async fn accepts_token(&self, token: &str) -> bool {
         is_token_accepted(self.node.address, token).await
     }
+}
+
+/// Waits until the results of the callbacks that a node sent are stored. Time that passes before ends the lease of such a
+/// callback, and another node sends it again.
+pub async fn wait_for_callback_results(node: &RunningNode) {
+    let courier = node.engine.courier();
+    assert!(timeout(WAIT_LIMIT, courier.wait_idle()).await.is_ok(), "running attempts: {courier:?}");
 }
 
 impl Drop for World {
