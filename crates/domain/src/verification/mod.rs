@@ -234,6 +234,11 @@ impl Progress {
         matches!(self.steps.as_slice(), [.., before, _] if before.state == StepState::Error(ErrorCode::GivenUp))
     }
 
+    /// Whether the last step was given up, which left no method.
+    pub fn ends_with_given_up_step(&self) -> bool {
+        self.steps.last().is_some_and(|last| last.state == StepState::Error(ErrorCode::GivenUp))
+    }
+
     /// The check of the last Secure SNA step with a verdict. A redeemed code is that of this check.
     pub fn redeemed_step(&self) -> Option<CheckId> {
         let is_redeemed =

@@ -8,7 +8,7 @@ mod page;
 pub(crate) mod sim_swap_questions;
 mod steps;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
@@ -27,6 +27,8 @@ use ringtrue_domain::{
     verification::{Locale, Method, Progress, UserEnd, VerificationCheck, VerificationTtl, select_methods},
     web_url::{CallbackUrl, RedirectUrl},
 };
+
+use tokio::time::Instant;
 
 pub(crate) use followers::PageFollowers;
 pub use followers::{PageFollower, TooManyFollowers};
@@ -48,10 +50,12 @@ use crate::{
 };
 use input::{SmsInput, VerificationInput};
 use page::is_completion_code;
-use steps::NewStep;
+use steps::{NewStep, SIM_SWAP_TIMEOUT};
 
 /// Requests for the next step within this time count as one, unless they name a method or have an idempotency key.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
+/// Interval at which a request reads whether another node has its answer about SIM changes.
+const QUESTION_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Attempts to read a verification while others move it on. Each attempt records at most one expiry.
 const MAX_READS: usize = 5;
 
@@ -367,24 +371,28 @@ impl Verifications {
     /// verdict.
     ///
     /// With a method, the step is given up only if it is of this method. Without one, and without an idempotency key,
-    /// repeated requests within [`REPEAT_WINDOW`] count as one.
+    /// repeated requests within [`REPEAT_WINDOW`] count as one, however late they are processed.
     pub async fn give_up_step(
         &self,
         project: ProjectId,
         id: CheckId,
         method: Option<Method>,
+        received_at: Timestamp,
         idempotency: Option<IdempotentRequest<'_, Verification>>,
     ) -> Result<Verification, GiveUpError> {
         let current = self.load_of_project(project, id).await?;
         let record = &current.record;
-        let is_ended = !matches!(record.check.state, Lifecycle::Open(_));
-        if is_ended && method.is_none() {
+        let is_exact = method.is_some() || idempotency.is_some();
+        let is_repeated = |given_up_at: Timestamp| !is_exact && received_at.duration_since(given_up_at) < REPEAT_WINDOW;
+        if let (Lifecycle::Concluded { at, .. }, None) = (&record.check.state, method)
+            && !(record.progress.ends_with_given_up_step() && is_repeated(*at))
+        {
             return Err(GiveUpError::Concluded(record.check.status()));
         }
-        let is_exact = method.is_some() || idempotency.is_some();
         let is_meant = |step: &AnyCheck| match method {
             Some(method) => step.product == method.product(),
-            None => is_exact || !self.follows_recent_give_up(record, step),
+            // A step begins when the one before is given up.
+            None => !(record.progress.follows_given_up_step() && is_repeated(step.created_at)),
         };
         if let Some(step) = current.step.clone().filter(is_meant) {
             let seal = |verification: &Verification| self.idempotency.seal_response(idempotency.as_ref(), verification);
@@ -395,11 +403,6 @@ impl Verifications {
         let verification = self.read(project, id).await?;
         self.idempotency.complete(idempotency.as_ref(), &verification).await?;
         Ok(verification)
-    }
-
-    /// Whether the step has just replaced one that was given up.
-    fn follows_recent_give_up(&self, record: &VerificationRecord, step: &AnyCheck) -> bool {
-        record.progress.follows_given_up_step() && self.context.now().duration_since(step.created_at) < REPEAT_WINDOW
     }
 
     async fn give_up(&self, current: Current) -> Result<(), StoreError> {
@@ -478,15 +481,27 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Waits for the answer about SIM changes, so that the response has it.
+    /// Waits for the answer about SIM changes, so that the response has it. Another node may be asking.
     async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
-        self.checks.sim_swap_questions.wait(id).await;
-        self.read(project, id).await
+        let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
+        loop {
+            self.checks.sim_swap_questions.wait(id).await;
+            let verification = self.read(project, id).await?;
+            let is_asked = matches!(verification.progress.open_step(), Some((Product::SimSwap, _)));
+            if !is_asked || Instant::now() >= deadline {
+                return Ok(verification);
+            }
+            tokio::time::sleep(QUESTION_POLL_INTERVAL).await;
+        }
     }
 
-    /// Whether a code is the one that was redeemed. Its hash outlives the key that derived a completion code.
+    /// Whether a code is the one that was redeemed. Its hash outlives the key that derived a completion code. The code of
+    /// a mismatch that led to the next method proves nothing about the verdict of that method.
     fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
         let is_completion_code = record.code_redeemed_at.is_some();
+        if !is_completion_code && verdict_method(record).is_some_and(|method| method != Method::SecureSna) {
+            return Ok(false);
+        }
         let check = if is_completion_code { Some(record.check.id) } else { record.progress.redeemed_step() };
         let Some((right, check)) = record.code_hash.zip(check) else { return Ok(false) };
         let given = self.silent.redirect_code_hash(check, code)?;
@@ -496,9 +511,7 @@ impl Verifications {
     /// Whether a code is the completion code of this end. A verdict of Secure SNA has none: only the browser that went
     /// through the redirects knows its code.
     fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> bool {
-        let verdict = record.check.verdict().and_then(Verdict::verification);
-        let has_one = verdict.is_some_and(|verdict| verdict.method == Method::ReverseSms);
-        has_one && is_completion_code(&self.context, record.check.id, code)
+        verdict_method(record) == Some(Method::ReverseSms) && is_completion_code(&self.context, record.check.id, code)
     }
 
     /// Waits for the questions that this node is asking operators.
@@ -558,6 +571,11 @@ struct Current {
     record: VerificationRecord,
     /// `None`: it is concluded, or asks about SIM changes.
     step: Option<AnyCheck>,
+}
+
+/// The method that led to the verdict.
+fn verdict_method(record: &VerificationRecord) -> Option<Method> {
+    record.check.verdict().and_then(Verdict::verification).map(|verdict| verdict.method)
 }
 
 fn changes_too_often() -> StoreError {

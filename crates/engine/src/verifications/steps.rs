@@ -45,10 +45,10 @@ use crate::{
     silent::secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
 };
 
-/// Limit for the operator's response to the SIM Swap question.
-const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for the operator's response to the SIM Swap question. Leaves time for one `slow_down` of CIBA.
+pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time after which another node ends a verification whose SIM Swap question was lost with its node.
-const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(15);
+const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
 /// Sixteen times the number of buckets: one code in nine million is not found.
 const MAX_CODE_DRAWS: u32 = 65_536;
 

@@ -98,7 +98,9 @@ impl<'w> Walk<'w> {
 
     async fn give_up_method(&self, method: impl Into<Option<Method>>) -> Result<Verification, GiveUpError> {
         let verifications = &self.world.engine.verifications;
-        verifications.give_up_step(self.world.project(self.mode).id, self.id, method.into(), None).await
+        verifications
+            .give_up_step(self.world.project(self.mode).id, self.id, method.into(), self.world.engine.clock().now(), None)
+            .await
     }
 
     async fn cancel(&self) -> Verification {
@@ -605,7 +607,7 @@ async fn lost_sim_swap_question_ends_at_its_deadline() {
     let asking = walk.read().await;
     assert_eq!((asking.check.status(), asking.next_step), (CheckStatus::Pending, None));
     assert_eq!(walk.page().await, PageState::SimSwap);
-    world.advance_seconds(15);
+    world.advance_seconds(20);
     world.engine.checks.sweep().await.unwrap();
     let verified = walk.read().await;
     assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));

@@ -422,7 +422,7 @@ async fn perform(
             None
         }
         Action::GiveUp(id) => {
-            drop(engine.verifications.give_up_step(project.id, id, None, None).await);
+            drop(engine.verifications.give_up_step(project.id, id, None, engine.clock().now(), None).await);
             None
         }
         Action::Sweep => {

@@ -97,6 +97,10 @@ impl<S> ProjectCaller<S> {
         &self.project
     }
 
+    pub fn received_at(&self) -> Timestamp {
+        self.context.received_at
+    }
+
     /// Reads the JSON body without parsing it and attaches it to the request log entry.
     pub async fn read_json(&self, app: &App, request: Request) -> Result<Bytes, Problem> {
         let body = body::read_json(app, request).await?;

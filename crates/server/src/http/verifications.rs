@@ -280,7 +280,7 @@ async fn give_up_step(
     let body_of = |verification: &Verification| VerificationBody::from(verification);
     idempotency
         .respond(StatusCode::OK, caller.idempotency_scope(), fingerprint, body_of, async |claim| {
-            verifications.give_up_step(project, id, method, claim).await
+            verifications.give_up_step(project, id, method, caller.received_at(), claim).await
         })
         .await
 }

@@ -4,6 +4,10 @@
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{
     client::{HttpResponse, Request},
@@ -42,6 +46,7 @@ async fn named_method_is_given_up_once(world: World) {
         let ended = client.give_up(id(&created), "reverse_sms").await.assert(200).json();
         assert_eq!(text(&ended, "error_code"), "methods_exhausted");
     }
+    world.advance(SignedDuration::from_secs(1));
     client.next(id(&created)).await.assert_problem(409, "check_already_completed");
 }
 
@@ -92,6 +97,54 @@ async fn burst_of_next_gives_up_one_step(world: World) {
         let now = client.get(id(&created)).await;
         assert_eq!(steps(&now), [("secure_sna", "ERROR", "given_up"), ("reverse_sms", "ACCEPTED", "")], "{round}");
         world.advance(SignedDuration::from_secs(2));
+        // The same for the last step: all get the end.
+        let nodes = [world.node.address, second.address].into_iter().cycle().take(6);
+        for answer in join_all(nodes.map(|node| send_to(node, client.next_request(id(&created))))).await {
+            assert_eq!(text(&answer.assert(200).json(), "error_code"), "methods_exhausted", "{round}");
+        }
+        world.advance(SignedDuration::from_secs(2));
+    }
+}
+
+async fn read_status(stream: &mut TcpStream) -> String {
+    let mut answer = vec![0; 4096];
+    let length = stream.read(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer[..length]).chars().take("HTTP/1.1 200".len()).collect()
+}
+
+/// Arrives with others, and is processed when a later step has long begun.
+async fn delayed_next_gives_up_no_later_step(world: World) {
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN})).await;
+    let request = client.next_request(id(&created)).header("Expect", "100-continue").json(&json!({}));
+    let request = request.bytes(world.node.address);
+    let (head, body) = request.split_at(request.len() - "{}".len());
+    let mut stream = TcpStream::connect(world.node.address).await.unwrap();
+    stream.write_all(head).await.unwrap();
+    assert_eq!(read_status(&mut stream).await, "HTTP/1.1 100", "the request waits for its body");
+    client.next(id(&created)).await.assert(200);
+    world.advance(SignedDuration::from_secs(5));
+    stream.write_all(body).await.unwrap();
+    assert_eq!(read_status(&mut stream).await, "HTTP/1.1 200");
+    let now = client.get(id(&created)).await;
+    assert_eq!(steps(&now), [("secure_sna", "ERROR", "given_up"), ("reverse_sms", "ACCEPTED", "")]);
+}
+
+async fn every_node_waits_for_the_answer_about_sim_changes(world: World) {
+    ScriptedOperator::of(&world);
+    let second = world.second_node().await;
+    let client = VerificationClient::sandbox(&world).await;
+    second.engine.node.refresh().await.unwrap();
+    for _ in 0..10 {
+        let created = client.create(&json!({"phone_number": EVEN, "sim_swap_period": 60})).await;
+        let code = client.complete_redirect(&created, EVEN).await;
+        let redeem = || Request::post(&path(id(&created))).bearer(&client.token).json(&json!({"code": code}));
+        let nodes = [world.node.address, second.address].into_iter().cycle().take(4);
+        for answer in join_all(nodes.map(|node| send_to(node, redeem()))).await {
+            let redeemed = answer.assert(200).json();
+            assert_completed(&redeemed, true, "secure_sna");
+            assert_eq!(redeemed["no_sim_change"], true, "{redeemed}");
+        }
     }
 }
 
@@ -291,6 +344,8 @@ on_both_stores!(
     named_method_is_given_up_once,
     repeated_next_with_a_key_is_replayed,
     burst_of_next_gives_up_one_step,
+    delayed_next_gives_up_no_later_step,
+    every_node_waits_for_the_answer_about_sim_changes,
     verdict_wins_over_next,
     cancelled_verification_ends_at_once,
     text_from_another_number_is_sent_once_more,

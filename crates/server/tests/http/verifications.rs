@@ -293,6 +293,8 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
             client.send_sms(&client.get(id(&created)).await, from).await;
         }
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
+        // The code of the mismatch did not end the verification.
+        client.redeem(id(&created), &code).await.assert_problem(400, "code_invalid");
     }
     // The mismatch is no verdict, and nothing is left to fall back to.
     let created = client.create(&json!({"phone_number": EVEN, "methods": ["secure_sna"]})).await;
@@ -437,6 +439,8 @@ async fn silence_expires_the_steps_and_the_verification(world: World) {
         assert_eq!((text(&ended, "status"), text(&ended, "error_code")), (status, code), "{ended}");
         assert_eq!(steps(&ended), expected);
         assert_eq!(receiver.next().await.json(), ended);
+        let found = client.list(&format!("?search=error_code=={code}")).await.assert(200).json();
+        assert_eq!(found["content"], json!([ended]), "found by the code that the resource shows");
         let late = client.next(id(&created)).await;
         if status == "EXPIRED" {
             late.assert_problem(410, "check_expired");
@@ -460,6 +464,8 @@ async fn steps_are_given_up_until_none_is_left(world: World) {
     assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("methods_exhausted")));
     assert_eq!(steps(&ended), [("secure_sna", "ERROR", "given_up"), ("reverse_sms", "ERROR", "given_up")]);
     assert_eq!(receiver.next().await.json(), ended);
+    assert_eq!(client.next(id(&created)).await.assert(200).json(), ended, "a repetition");
+    world.advance(SignedDuration::from_secs(1));
     client.next(id(&created)).await.assert_problem(409, "check_already_completed");
     client.redeem(id(&created), "any").await.assert_problem(409, "check_already_completed");
     assert_eq!(client.get(id(&created)).await, ended, "the end is final");

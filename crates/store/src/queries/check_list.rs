@@ -316,7 +316,7 @@ fn check_column(field: &str) -> Option<&'static str> {
         "network_id" => "network_id",
         // As in the API: expired Reverse SMS checks have no error code.
         "error_code" => {
-            "(case when status = 'EXPIRED' and product in ('secure_sna', 'discovery') then 'check_expired' else error_code end)"
+            "(case when status = 'EXPIRED' and product <> 'reverse_sms' then 'check_expired' else error_code end)"
         }
         "reference_id" => "reference_id",
         "created_at" => "created_at",
