@@ -31,6 +31,8 @@ function leave() {
 
 function follow() {
   const source = new EventSource(events);
+  // The state changes before the response to a form arrives, and must not lead away from it.
+  addEventListener('submit', () => source.close());
   source.addEventListener('state', (event) => {
     if (event.data === state) return;
     source.close();

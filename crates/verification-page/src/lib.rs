@@ -220,10 +220,11 @@ impl State<'_> {
         matches!(self, State::Confirming(_) | State::SendSms(_) | State::SimSwap)
     }
 
-    /// Whether the page follows the state as soon as it is shown. A page that leaves follows it only if the operator does
-    /// not answer: it must not disturb the return.
+    /// Whether the page follows the state. A page that leaves follows it only if the operator does not answer: it must
+    /// not disturb the return. A page that starts the silent check by itself does not follow: the state changes before
+    /// the response arrives, and would lead the browser back.
     fn follows(&self) -> bool {
-        !self.is_final() && !self.is_error()
+        !self.is_final() && !self.is_error() && !matches!(self, State::Silent)
     }
 
     fn title(&self) -> Message {
