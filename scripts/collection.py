@@ -76,8 +76,8 @@ SECRETS = ["workspace_client_secret", "project_client_secret"]
 
 README = """# Bruno collection
 
-All requests of the API, for [Bruno](https://www.usebruno.com): open this folder as a collection, select the environment `dev`, and enter the ids, client ids and secrets from `ringtrue-data/dev.json`.
-Bruno fetches tokens automatically. A create request stores the variables that later requests need, so `Create`, `Send an SMS` and `Get` work in sequence, and `bru run -r --env dev` runs all requests.
+Try every API request in [Bruno](https://www.usebruno.com). Open this folder as a collection, select the environment `dev`, and enter the ids, client ids and secrets from `ringtrue-data/dev.json`.
+Bruno fetches tokens automatically. A create request stores the variables that later requests need, so you can run `Create`, `Send an SMS` and `Get` one after the other. `bru run -r --env dev` runs all requests.
 
 `scripts/collection` generates this folder from the OpenAPI document and overwrites manual changes.
 """

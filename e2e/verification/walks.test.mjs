@@ -42,7 +42,7 @@ pageTest('number ending in 99: the operator fails, then so does the text message
   const { phone_number } = await open(user, { phone_number: nextNumber('99') });
   await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
   await sendShownSms(user, phone_number);
-  await page.getByRole('heading', { name: 'We could not confirm your number' }).waitFor();
+  await page.getByRole('heading', { name: 'We couldn’t confirm your number' }).waitFor();
   await inspect(page);
   await page.getByRole('link', { name: /^Back to / }).click();
   await page.getByRole('heading', { name: 'Not signed up: methods_exhausted' }).waitFor();
@@ -280,6 +280,6 @@ pageTest('right to left', { ...android, address: WIFI }, async (user) => {
 pageTest('unknown link', android, async ({ page, base }) => {
   const response = await page.goto(`${base}/v/${'A'.repeat(43)}`);
   assert.equal(response.status(), 404);
-  await page.getByRole('heading', { name: 'This link is not valid' }).waitFor();
+  await page.getByRole('heading', { name: 'This link isn’t valid' }).waitFor();
   await inspect(page);
 });

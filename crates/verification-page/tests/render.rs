@@ -175,7 +175,7 @@ fn unknown_link_names_no_brand() {
         Page { brand: None, number_ending: None, is_sandbox: false, ..page(State::Unknown, "Acme", Language::English) };
     let RenderedPage { html, .. } = unknown.render();
     assert!(!html.contains("<header>") && !html.contains("Acme") && !html.contains("data-events"), "{html}");
-    assert_eq!(contents(&html, "title"), ["This link is not valid"]);
+    assert_eq!(contents(&html, "title"), ["This link isn’t valid"]);
 }
 
 #[test]

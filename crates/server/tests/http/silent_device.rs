@@ -224,14 +224,14 @@ async fn browser_gets_an_html_page() {
     operator.fail(ErrorCode::MnoTimeout);
     let failing = silent.create(json!({})).await;
     let fault = browse(&callback(&silent.start_redirect(&failing.target).await)).await.assert(200);
-    assert!(fault.text().contains("<h1>We could not confirm your number</h1>"), "{}", fault.text());
+    assert!(fault.text().contains("<h1>We couldn’t confirm your number</h1>"), "{}", fault.text());
     assert!(fault.text().contains(">mno_timeout</code>"), "{}", fault.text());
     let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
     let responses = [
-        (browse(&elsewhere.target).await, 412, "This phone is not using mobile data"),
-        (browse(&check.target).await, 409, "This link was already used"),
-        (browse(&check.target.replace("?t=", "?t=x")).await, 404, "This link is not valid"),
-        (browse(&callback("no-state")).await, 400, "This link is not valid"),
+        (browse(&elsewhere.target).await, 412, "This phone isn’t using mobile data"),
+        (browse(&check.target).await, 409, "This link has already been used"),
+        (browse(&check.target.replace("?t=", "?t=x")).await, 404, "This link isn’t valid"),
+        (browse(&callback("no-state")).await, 400, "This link isn’t valid"),
     ];
     for (response, status, title) in &responses {
         assert_eq!(response.status, *status, "{title}");
