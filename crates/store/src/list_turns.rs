@@ -14,8 +14,9 @@ use tokio::{
     time::timeout,
 };
 
-/// Lists of a workspace that wait for its turn. Further ones are rejected.
-const MAX_WAITING_LISTS: usize = 64;
+/// Lists of a workspace that wait for its turn. Further ones are rejected. More than the default rate limit of reads, so
+/// that a burst within the limit is served.
+const MAX_WAITING_LISTS: usize = 256;
 /// Time for which a list waits for the others of its workspace.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 

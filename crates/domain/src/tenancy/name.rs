@@ -71,9 +71,10 @@ fn is_bidi_control(symbol: char) -> bool {
     matches!(symbol, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The Unicode property `Default_Ignorable_Code_Point`, and the line and paragraph separators.
+/// The Unicode property `Default_Ignorable_Code_Point`, the line and paragraph separators, and the empty Braille pattern.
 fn is_invisible(symbol: char) -> bool {
-    matches!(symbol, '\u{2028}' | '\u{2029}') || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(symbol)
+    matches!(symbol, '\u{2028}' | '\u{2029}' | '\u{2800}')
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(symbol)
 }
 
 #[cfg(test)]
@@ -126,6 +127,7 @@ mod tests {
             ("Shop\u{e0041}", InvalidName::Invisible('\u{e0041}')),
             ("Shop\u{fe0f}", InvalidName::Invisible('\u{fe0f}')),
             ("Sh\u{2028}op", InvalidName::Invisible('\u{2028}')),
+            ("Shop\u{2800}", InvalidName::Invisible('\u{2800}')),
         ] {
             assert_eq!(bad.parse::<Name>(), Err(why), "{bad:?}");
         }

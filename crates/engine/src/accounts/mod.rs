@@ -218,7 +218,10 @@ impl Accounts {
 
     pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SignInStep, SignInError> {
         let guess = self.count_login_attempt(email, client.address).await?;
-        let password = Password::parse_existing(password).map_err(|_| SignInError::WrongCredentials)?;
+        let Ok(password) = Password::parse_existing(password) else {
+            self.record_failed_sign_in(None, RejectedFactor::Password);
+            return Err(SignInError::WrongCredentials);
+        };
         let record = match email.parse::<Email>() {
             Ok(email) => self.store.find_account_by_email(&email).await?,
             Err(_) => None,
@@ -238,7 +241,12 @@ impl Accounts {
         let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
         let is_begun = self.store.begin_session(session, &hash, guess, &audit).await?;
-        if is_begun { Ok(SignInStep::SignedIn(token)) } else { Err(SignInError::WrongCredentials) }
+        if !is_begun {
+            // The password was changed, or the account disabled, at the same time.
+            self.record_failed_sign_in(Some(account), RejectedFactor::Password);
+            return Err(SignInError::WrongCredentials);
+        }
+        Ok(SignInStep::SignedIn(token))
     }
 
     /// Replaces the user's password and ends the account's other sessions and its links.

@@ -99,7 +99,13 @@ impl<'w> Walk<'w> {
     async fn give_up_method(&self, method: impl Into<Option<Method>>) -> Result<Verification, GiveUpError> {
         let verifications = &self.world.engine.verifications;
         verifications
-            .give_up_step(self.world.project(self.mode).id, self.id, method.into(), self.world.engine.clock().now(), None)
+            .give_up_step(
+                self.world.project(self.mode).id,
+                self.id,
+                method.into(),
+                self.world.engine.clock().now(),
+                None,
+            )
             .await
     }
 

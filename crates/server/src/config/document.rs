@@ -96,6 +96,8 @@ impl std::error::Error for ConfigErrors {}
 
 /// Each further error reads the configuration once more.
 const MAX_ERRORS: usize = 50;
+/// Bounds the time that all errors of a large configuration take.
+const MAX_READ_SETTINGS: usize = 1_000_000;
 
 fn hint(suggestion: Option<&str>) -> String {
     suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
@@ -236,7 +238,8 @@ impl<'e> ConfigDocument<'e> {
             return Err(ConfigErrors::new(errors));
         }
         let mut left_out = BTreeSet::new();
-        while errors.len() < MAX_ERRORS {
+        let max_errors = (MAX_READ_SETTINGS / self.entries.len().max(1)).clamp(1, MAX_ERRORS);
+        while errors.len() < max_errors {
             match read(&self) {
                 Ok(config) if errors.is_empty() => return Ok(config),
                 Ok(_) => break,

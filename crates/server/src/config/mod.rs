@@ -176,8 +176,16 @@ fn read_first_default_file() -> Result<Option<(String, PathBuf)>, ConfigError> {
         match fs::read_to_string(&path) {
             Ok(text) => return Ok(Some((text, path))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // The service's user may not read the folder from which an administrator runs a command.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_readable_folder(&path) => {}
             Err(error) => return Err(ConfigError::Unreadable { path, error }),
         }
     }
     Ok(None)
+}
+
+/// Whether this user can see the files beside a path. A file that is there and unreadable is an error.
+fn is_readable_folder(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::read_dir(folder).is_ok()
 }

@@ -113,13 +113,7 @@ async fn finish(
         return Err(flow_error(FlowError::UnknownFlow));
     };
     let signed_in = sign_in(&app, provider, &flow, &query, &client).await;
-    if let Err(
-        FlowError::NoSubject
-        | FlowError::Provider(
-            RelyingPartyError::Denied | RelyingPartyError::IdToken(_) | RelyingPartyError::OtherSubject,
-        ),
-    ) = signed_in
-    {
+    if let Err(FlowError::NoSubject | FlowError::Provider(_)) = signed_in {
         app.engine.accounts.record_failed_sign_in(None, RejectedFactor::OpenIdConnect);
     }
     let response = match signed_in {

@@ -154,6 +154,26 @@ async fn creates_per_number_are_limited_in_live_projects(world: World) {
     create(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
 }
 
+/// A method whose limit is reached is left out.
+async fn verifications_per_number_are_limited_by_method(world: World) {
+    let project = live(&world).await;
+    let token = world.token(&project.client_id, &project.client_secret, "verification").await;
+    let create = async || {
+        let request = Request::post("/v1/verifications").bearer(&token);
+        world.send(request.json(&json!({"phone_number": LIVE_NUMBER}))).await
+    };
+    for methods in [json!(["secure_sna", "reverse_sms"]), json!(["reverse_sms"])] {
+        for _ in 0..5 {
+            assert_eq!(create().await.assert(201).json()["methods"], methods);
+        }
+    }
+    world.advance(SignedDuration::from_secs(40));
+    let refused = create().await.assert_problem(429, "too_many_requests");
+    assert_eq!(refused.header("retry-after"), Some("560"));
+    world.advance(SignedDuration::from_secs(560));
+    assert_eq!(create().await.assert(201).json()["methods"], json!(["secure_sna", "reverse_sms"]));
+}
+
 async fn creates_per_number_are_unlimited_in_sandbox_projects(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let silent = world.token(&backend.project.client_id, &backend.project.client_secret, "secure_sna").await;
@@ -409,6 +429,7 @@ on_both_stores!(
     unknown_members_are_rejected,
     check_is_visible_to_its_project_only,
     creates_per_number_are_limited_in_live_projects,
+    verifications_per_number_are_limited_by_method,
     creates_per_number_are_unlimited_in_sandbox_projects,
     search_accepts_any_rfc_3339_date_time,
     query_must_be_utf_8,

@@ -13,7 +13,7 @@ use crate::{
     world::World,
 };
 
-on_both_stores!(workspace_runs_two_searches_without_delaying_others);
+on_both_stores!(workspace_runs_two_searches_without_delaying_others, burst_of_lists_within_the_rate_limit_is_served);
 
 const CHECKS: usize = 12;
 
@@ -30,6 +30,15 @@ async fn create_checks(backend: &ReverseSmsClient<'_>) {
         backend.create(body)
     }))
     .await;
+}
+
+/// One list of a workspace runs at a time; the others wait.
+async fn burst_of_lists_within_the_rate_limit_is_served(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    create_checks(&backend).await;
+    for response in join_all((0..100).map(|_| backend.list(""))).await {
+        assert_eq!(response.assert(200).json()["page"]["total_elements"], CHECKS);
+    }
 }
 
 async fn workspace_runs_two_searches_without_delaying_others(world: World) {

@@ -16,11 +16,7 @@ mod tests;
 mod wal_syncer;
 mod writer;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ringtrue_engine::{ports::StoreError, search_limit::SearchPermit};
 use tokio::sync::Notify;
@@ -53,8 +49,7 @@ pub(crate) struct Sqlite {
     searches: readers::ReaderPool,
     search_timeout: Duration,
     checkpointer: Arc<checkpointer::Checkpointer>,
-    /// Of the database file.
-    directory: PathBuf,
+    disk_probe: disk_probe::DiskProbe,
     change_notification: Arc<Notify>,
 }
 
@@ -81,11 +76,9 @@ impl Sqlite {
             searches,
             search_timeout,
             checkpointer: Arc::new(checkpointer::Checkpointer::new(path.to_owned())),
-            directory: path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-                .unwrap_or(Path::new("."))
-                .to_owned(),
+            disk_probe: disk_probe::DiskProbe::new(
+                path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned(),
+            ),
             change_notification: Arc::default(),
         })
     }
@@ -189,9 +182,7 @@ impl Database for Sqlite {
     }
 
     async fn probe_disk(&self) -> Result<(), StoreError> {
-        let directory = self.directory.clone();
-        let probe = tokio::task::spawn_blocking(move || disk_probe::write_to_disk(&directory));
-        probe.await.map_err(|_| thread_stopped_error())?
+        self.disk_probe.run().await
     }
 
     fn change_notification(&self) -> &Arc<Notify> {

@@ -86,16 +86,21 @@ async fn failed_sign_ins_are_audited(world: World) {
         "{failed:?}"
     );
 
+    // More than a password can have.
+    sign_in(&mut Browser::new(&world), "root@example.com", &"x".repeat(2_000)).await.assert(401);
+    assert_eq!(events(&mut admin).await.len(), 2);
+    world.advance(SignedDuration::from_secs(61));
+
     // Strangers cannot fill the log, and what they type does not appear in it.
     for number in 0..8 {
         sign_in(&mut Browser::new(&world), &format!("ghost-{number}@example.com"), "wrong").await.assert(401);
     }
     let failed = events(&mut admin).await;
-    assert_eq!(failed.len(), 1 + 5, "{failed:?}");
+    assert_eq!(failed.len(), 2 + 5, "{failed:?}");
     assert!(!failed.concat().contains("ghost"), "{failed:?}");
     world.advance(SignedDuration::from_secs(61));
     sign_in(&mut Browser::new(&world), "ghost@example.com", "wrong").await.assert(401);
-    assert_eq!(events(&mut admin).await.len(), 1 + 5 + 1);
+    assert_eq!(events(&mut admin).await.len(), 2 + 5 + 1);
 }
 
 /// Lookups of unknown sessions and links are limited by address; requests with valid sessions are not.
