@@ -9,11 +9,8 @@ dev: ## Build quickly and run the service with SQLite; prints a sign-in link and
 	@cargo build --profile quick --package ringtrue-server --bin ringtrue
 	@exec "$${CARGO_TARGET_DIR:-target}/quick/ringtrue" dev
 
-release: ## Build the optimised, stripped binary for production; prints its path and size
-	@cargo build --release --locked --package ringtrue-server --bin ringtrue
-	@mkdir -p target/shipped
-	@strip --strip-debug --output-file=target/shipped/ringtrue "$${CARGO_TARGET_DIR:-target}/release/ringtrue"
-	@du --apparent-size --human-readable target/shipped/ringtrue | awk '{ print $$2 ": " $$1 }'
+release: ## Build the optimised binary, a Debian package and a container image in target/shipped
+	@scripts/release
 
 test: setup ## Run all checks and tests, on SQLite and PostgreSQL
 	@scripts/test

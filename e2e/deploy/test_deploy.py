@@ -1,10 +1,12 @@
 """Compares the files in deploy/ with the binary: metrics, settings and responses."""
 
+import http.server
 import json
 import os
 import re
 import signal
 import subprocess
+import threading
 import urllib.request
 from pathlib import Path
 
@@ -140,7 +142,7 @@ def test_systemd_unit_is_valid(tmp_path):
     text = (DEPLOY / "systemd/ringtrue.service").read_text()
     assert "ExecReload=/bin/kill -HUP $MAINPID" in text
     unit = tmp_path / "ringtrue.service"
-    unit.write_text(text.replace("/usr/local/bin/ringtrue", BINARY))
+    unit.write_text(re.sub(r"^(ExecStart(?:Pre)?)=ringtrue ", rf"\1={BINARY} ", text, flags=re.MULTILINE))
     completed = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
     # It also verifies units of the machine; ignore those.
     errors = [line for line in completed.stderr.splitlines() if "ringtrue.service" in line]
@@ -158,32 +160,60 @@ def shell_blocks(path):
     return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in blocks]
 
 
-@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/backup.md", "deploy/README.md"])
-def test_documented_setup_creates_the_user_of_the_service(page):
-    users = [line for block in shell_blocks(ROOT / page) for line in block.splitlines() if line.startswith("useradd ")]
+def test_documented_setup_without_the_package():
+    [block] = [block for block in shell_blocks(ROOT / "docs/configuration.md") if "useradd " in block]
+    commands = [line for line in block.splitlines() if not line.startswith("systemctl ")]
     unit = (DEPLOY / "systemd/ringtrue.service").read_text()
-    assert len(users) == 1 and f"User={users[0].split()[-1]}\n" in unit
-    [block] = [block for block in shell_blocks(ROOT / page) if users[0] in block]
-    assert "ringtrue" not in block.split(users[0])[0].replace("/ringtrue", "").replace("ringtrue binary", "")
-    lines = [line for line in block.splitlines() if line.startswith(("useradd ", "install -d ", "(umask", "chown "))]
+    [user] = re.findall(r"^useradd .* (\w+)$", block, re.MULTILINE)
+    assert f"User={user}\n" in unit and f"Group={user}\n" in unit
     # In copies of the directories that the commands change, which only these processes see.
-    copies = "mount -t tmpfs tmpfs /mnt; cp -a /etc /mnt; mount --bind /mnt/etc /etc; mount -t tmpfs tmpfs /var/lib"
-    shown = "stat --format '%U %a' /etc/ringtrue /var/lib/ringtrue; runuser -u ringtrue -- ls /etc/ringtrue"
+    copies = ["mount -t tmpfs tmpfs /mnt", "cp -a /etc /mnt", "mount --bind /mnt/etc /etc", "rm -rf /etc/ringtrue"]
+    copies += [f"mount -t tmpfs tmpfs {folder}" for folder in ("/var/lib", "/usr/local/bin")]
+    commands = [line.replace("target/shipped/ringtrue", BINARY) for line in commands]
+    shown = [
+        "runuser -u ringtrue -- ringtrue config check > /dev/null",
+        "runuser -u ringtrue -- ringtrue migrate > /dev/null",
+        "stat --format '%U %a' /etc/ringtrue /var/lib/ringtrue /etc/ringtrue/master.key /etc/ringtrue/ringtrue.toml",
+    ]
     privilege = [] if os.getuid() == 0 else ["sudo"]
-    script = "\n".join(["set -eu", copies, *lines, shown])
-    assert run(*privilege, "unshare", "--mount", "sh", "-c", script).split("\n")[:2] == ["ringtrue 700"] * 2
+    script = "\n".join(["set -eu", *copies, *commands, *shown])
+    output = run(*privilege, "unshare", "--mount", "sh", "-c", script, cwd=ROOT)
+    assert output.splitlines()[-4:] == ["ringtrue 700", "ringtrue 700", "ringtrue 600", "ringtrue 600"]
 
 
-def test_binary_accepts_settings_of_the_unit(tmp_path):
-    text = (DEPLOY / "systemd/ringtrue.service").read_text()
-    settings = dict(line.split("=", 1) for line in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
-    (tmp_path / "master.key").write_text(MASTER_KEY + "\n")
-    (tmp_path / "master.key").chmod(0o600)
-    settings = {name: value.replace("/etc/ringtrue", str(tmp_path)) for name, value in settings.items()}
-    settings["RINGTRUE_STORE__URL"] = f"sqlite:{tmp_path}/ringtrue.db"
-    run(BINARY, "migrate", env=environment(**settings), cwd=tmp_path)
-    # This command needs the master key.
-    run(BINARY, "workspace", "create", "Example Bank", env=environment(**settings), cwd=tmp_path)
+def test_nginx_passes_server_sent_events(tmp_path):
+    """With the documented configuration, in front of a server that sends one event and keeps the response open."""
+    [block] = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs/tls-and-proxies.md").read_text(), re.DOTALL)
+    forwarded, done = [], threading.Event()
+
+    class Upstream(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            forwarded.append(self.headers["X-Forwarded-For"])
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(b"data: first\n\n")
+            done.wait(timeout=60)
+
+    certificate = ["-subj", "/CN=verify.example.com", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "chain.pem"]
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *certificate)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as upstream:
+        threading.Thread(target=upstream.serve_forever, daemon=True).start()
+        block = block.replace("/etc/ssl/private/verify.example.com", str(tmp_path)).replace("443 ssl", f"unix:{tmp_path}/socket ssl")
+        block = block.replace("127.0.0.1:8080", f"127.0.0.1:{upstream.server_port}")
+        (tmp_path / "nginx.conf").write_text(
+            f"daemon off; pid {tmp_path}/pid; events {{}} http {{ access_log off; client_body_temp_path {tmp_path}; {block} }}"
+        )
+        with subprocess.Popen(["/usr/sbin/nginx", "-e", "stderr", "-p", tmp_path, "-c", tmp_path / "nginx.conf"]) as nginx:
+            curl = ["curl", "--silent", "--no-buffer", "--insecure", "--unix-socket", tmp_path / "socket"]
+            curl += ["--retry", "20", "--retry-all-errors", "--retry-delay", "1", "https://verify.example.com/events"]
+            with subprocess.Popen(curl, stdout=subprocess.PIPE, text=True) as client:
+                # The response has not ended.
+                assert client.stdout.readline() == "data: first\n"
+                done.set()
+            nginx.terminate()
+        upstream.shutdown()
+    assert forwarded == ["unix:"]
 
 
 def compose():

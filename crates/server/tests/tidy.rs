@@ -22,6 +22,7 @@ const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     // Only the command line uses terminals.
     ("clap", &["client", "server", "bench"]),
     ("clap_complete", &["server"]),
+    ("clap_mangen", &["server"]),
     ("comfy-table", &["client"]),
     ("rpassword", &["client"]),
     ("rustix", &["client", "server"]),

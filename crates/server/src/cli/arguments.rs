@@ -19,7 +19,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::KeyPurpose;
 use strum::VariantNames as _;
 
-use super::{dev::DEFAULT_DATA_DIR, error::EXIT_CODES};
+use super::{config::DEFAULT_CONFIG_DIR, dev::DEFAULT_DATA_DIR, error::EXIT_CODES};
 
 /// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]
@@ -49,7 +49,7 @@ pub(super) enum Command {
     /// Distribute the tables over the servers of a Citus cluster. Servers may keep running. Continues after an
     /// interruption
     Distribute,
-    /// Check the configuration, or print the defaults
+    /// Create, check or print a configuration
     #[command(subcommand)]
     Config(ConfigAction),
     /// Create and list workspaces, and set their rate limits
@@ -90,6 +90,19 @@ pub(super) enum Command {
         #[arg(value_parser = shell_parser())]
         shell: Shell,
     },
+    /// Write the manual pages and completion scripts of a package
+    #[command(hide = true)]
+    PackageFiles(PackageFilesArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PackageFilesArguments {
+    /// Directory with the layout of /usr/share
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Path at which the package installs this binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/bin/ringtrue")]
+    pub binary: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -161,10 +174,19 @@ pub(super) struct ExplainArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigAction {
+    /// Write a minimal configuration and a new master key. Replaces no file
+    Init(InitArguments),
     /// Validate the configuration, and list the settings that differ from the defaults
     Check,
     /// Print every setting with its default and description, as a configuration file
     Default,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct InitArguments {
+    /// Directory of `ringtrue.toml` and `master.key`, which will belong to its owner
+    #[arg(value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
+    pub dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

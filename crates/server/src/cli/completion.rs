@@ -3,7 +3,12 @@
 //! The script of the shell runs this binary with [`VARIABLE`] set. Profiles come from their files, projects from the
 //! server of the profile on the command line; a slow or unreachable server has no projects.
 
-use std::{env, ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Arg, Command};
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell, env::Shells};
@@ -18,15 +23,20 @@ const PROJECTS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Prints the script that registers this binary with the shell.
 pub(super) fn print_script(shell: Shell) -> Result<(), CliError> {
+    let binary = env::current_exe().unwrap_or_else(|_| PathBuf::from("ringtrue"));
+    Ok(printer::print_text(&render_script(shell, &binary)?)?)
+}
+
+/// Renders a script that calls the given binary.
+pub(super) fn render_script(shell: Shell, binary: &Path) -> Result<String, CliError> {
     let shell = shell.to_string();
     let shells = Shells::builtins();
     let Some(completer) = shells.completer(&shell) else {
         return Err(CliError::usage(format!("no completion for {shell}"), "Use bash, zsh or fish."));
     };
-    let binary = env::current_exe().unwrap_or_else(|_| PathBuf::from("ringtrue"));
     let mut script = vec![];
     completer.write_registration(VARIABLE, "ringtrue", "ringtrue", &binary.to_string_lossy(), &mut script)?;
-    Ok(printer::print_text(&String::from_utf8_lossy(&script))?)
+    Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
 /// Completes a command line if a shell asks for it. Returns whether it did.

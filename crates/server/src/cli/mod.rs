@@ -9,6 +9,7 @@
 
 mod arguments;
 mod completion;
+mod config;
 mod console;
 mod context;
 mod database;
@@ -17,6 +18,7 @@ mod doctor;
 mod eligibility;
 mod error;
 mod help;
+mod package_files;
 mod serve;
 mod transfer;
 mod workspace;
@@ -91,7 +93,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Serve => serve::serve(context).await,
         Command::Migrate => database::migrate(context).await,
         Command::Distribute => database::distribute(context).await,
-        Command::Config(action) => doctor::config(context, &action),
+        Command::Config(action) => config::run(context, &action),
         Command::Workspace(action) => workspace::run(context, action).await,
         Command::Credentials(arguments) => workspace::run_credentials(context, arguments).await,
         Command::Keys(action) => database::keys(context, action).await,
@@ -106,5 +108,6 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Client(command) => Ok(ringtrue_client::run(&context.client()?, command).await?),
         Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
         Command::Completion { shell } => completion::print_script(shell),
+        Command::PackageFiles(arguments) => package_files::write(&arguments),
     }
 }

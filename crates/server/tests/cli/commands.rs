@@ -268,6 +268,26 @@ fn wrong_exposed_or_missing_master_key_exits_with_3() {
     deployment.run("keys list").expect_code(0);
 }
 
+#[test]
+fn package_files_are_manual_pages_and_completions() {
+    let deployment = Deployment::new();
+    deployment.run("package-files share --binary /opt/ringtrue").expect_code(0);
+    let read = |path: &str| fs::read_to_string(deployment.path("share").join(path)).unwrap();
+    for path in [
+        "bash-completion/completions/ringtrue",
+        "zsh/vendor-completions/_ringtrue",
+        "fish/vendor_completions.d/ringtrue.fish",
+    ] {
+        assert!(read(path).contains("/opt/ringtrue"), "{path}");
+    }
+    let page = read("man/man1/ringtrue.1");
+    assert!(page.contains("ringtrue\\-verify(1)") && page.contains("Exit codes"), "{page}");
+    assert!(!page.contains("package"), "hidden commands have no page");
+    assert!(read("man/man1/ringtrue-config-init.1").contains("master.key"));
+    let help = deployment.run("--help").expect_code(0).text();
+    assert!(!help.contains("package-files"), "{help}");
+}
+
 /// Completes the last word, as bash does, and returns the candidates.
 fn complete(client: &TestClient, line: &str) -> Vec<String> {
     let script = client.path("completion.bash");

@@ -1,8 +1,8 @@
-//! `ringtrue config` and `ringtrue doctor`: check the configuration, and everything else that a server needs, without
-//! changing anything.
+//! `ringtrue doctor`: checks the configuration, and everything else that a server needs, without changing anything.
 //!
 //! A check passes only if what it reports was tried: the write, the key, the connection. Checks that depend on a failed
-//! check, and what cannot be tried without side effects, are reported as skipped.
+//! check, and what cannot be tried without side effects, are reported as skipped. A warning is something that a server
+//! runs without, but that its tenants will miss; it does not fail the command.
 
 mod database;
 mod listeners;
@@ -23,20 +23,13 @@ use serde_json::json;
 use self::{
     database::check_key_and_database,
     listeners::{check_certificates, check_listeners},
-    operators::check_peers,
+    operators::{check_peers, check_products},
 };
-use super::{
-    arguments::{ConfigAction, DataDirArguments},
-    context::CommandContext,
-    dev,
-    error::CliError,
-};
+use super::{arguments::DataDirArguments, context::CommandContext, dev, error::CliError};
 use crate::{
-    config::{ChangedSetting, Config, DEFAULTS, LoadedConfig, MasterKeyError},
+    config::{Config, LoadedConfig},
     prepared,
 };
-
-const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` requires one.";
 
 const COLUMNS: [&str; 4] = ["check", "verdict", "detail", "remedy"];
 
@@ -62,6 +55,11 @@ enum Verdict {
         detail: String,
         hint: String,
     },
+    /// Does not fail the command.
+    Warning {
+        detail: String,
+        hint: String,
+    },
     /// The reason.
     Skipped(String),
 }
@@ -74,40 +72,12 @@ fn failed(check: impl Into<Cow<'static, str>>, detail: impl Into<String>, hint: 
     Finding { check: check.into(), verdict: Verdict::Failed { detail: detail.into(), hint: hint.into() } }
 }
 
+fn warning(check: impl Into<Cow<'static, str>>, detail: impl Into<String>, hint: impl Into<String>) -> Finding {
+    Finding { check: check.into(), verdict: Verdict::Warning { detail: detail.into(), hint: hint.into() } }
+}
+
 fn skipped(check: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Finding {
     Finding { check: check.into(), verdict: Verdict::Skipped(reason.into()) }
-}
-
-pub(super) fn config(context: &CommandContext, action: &ConfigAction) -> Result<(), CliError> {
-    match action {
-        ConfigAction::Check => check_config(context),
-        ConfigAction::Default => Ok(printer::print_text(DEFAULTS)?),
-    }
-}
-
-fn check_config(context: &CommandContext) -> Result<(), CliError> {
-    let LoadedConfig { config, file, changed } = context.load()?;
-    prepared::validate(&config)?;
-    match context.master_key(&config) {
-        // systemd may pass the key to the server process only.
-        Err(CliError::MasterKey(MasterKeyError::Missing)) => printer::print_note(NO_MASTER_KEY_NOTE),
-        other => drop(other?),
-    }
-    let source = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
-    let has_changes = !changed.is_empty();
-    if context.printer.output == Output::Table {
-        let rest =
-            if has_changes { "Settings that differ from the defaults:" } else { "All settings have their defaults." };
-        printer::print_text(&format!("The configuration is valid ({source}). {rest}"))?;
-    }
-    if has_changes || context.printer.output != Output::Table {
-        context.printer.print_list(&["key", "value", "from"], changed.iter().map(setting_record).collect())?;
-    }
-    Ok(())
-}
-
-fn setting_record(changed: &ChangedSetting) -> Record {
-    vec![("key", json!(changed.key)), ("value", json!(changed.value)), ("from", json!(changed.origin.to_string()))]
 }
 
 pub(super) async fn doctor(context: &CommandContext, arguments: &DataDirArguments) -> Result<(), CliError> {
@@ -136,8 +106,9 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
     }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
     let mut findings = run_checks(&config, source, context.master_key(&config)).await;
-    // Not of `ringtrue dev`, which has few connections.
+    // Not of `ringtrue dev`, which has few connections and simulates the operators.
     findings.push(check_open_files(&config));
+    findings.extend(check_products(&config));
     findings
 }
 
@@ -173,33 +144,36 @@ fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
     }
 }
 
+/// A shell often has a low soft limit that a service manager raises, so only the hard limit decides.
 fn check_open_files(config: &Config) -> Finding {
     const CHECK: &str = "open files";
-    let Some(limit) = fs::read_to_string("/proc/self/limits").ok().as_deref().and_then(parse_soft_limit) else {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let Some((soft, hard)) = parse_open_file_limits(&limits) else {
         return skipped(CHECK, "cannot read the limit on this system");
     };
     let options = config.store.options;
     let needed = config.http.max_connections + options.connections.max(options.readers) + RESERVED_FILE_DESCRIPTORS;
-    if limit >= needed {
-        passed(CHECK, format!("at most {needed} needed, {limit} allowed"))
+    let detail = |limit| format!("{limit} allowed, but `http.max_connections` may need {needed}");
+    let hint = format!(
+        "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."
+    );
+    if soft >= needed {
+        passed(CHECK, format!("at most {needed} needed, {soft} allowed"))
+    } else if hard >= needed {
+        warning(CHECK, format!("{} in this shell", detail(soft)), format!("{hint} Ringtrue's unit raises it."))
     } else {
-        failed(
-            CHECK,
-            format!("{limit} allowed, but `http.max_connections` may need {needed}"),
-            format!(
-                "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."
-            ),
-        )
+        failed(CHECK, detail(hard), hint)
     }
 }
 
-/// Parses the soft limit from `/proc/self/limits`.
-fn parse_soft_limit(limits: &str) -> Option<usize> {
+/// Parses the soft and the hard limit from `/proc/self/limits`.
+fn parse_open_file_limits(limits: &str) -> Option<(usize, usize)> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    match line.split_whitespace().next()? {
+    let mut numbers = line.split_whitespace().map(|word| match word {
         "unlimited" => Some(usize::MAX),
         number => number.parse().ok(),
-    }
+    });
+    Some((numbers.next()??, numbers.next()??))
 }
 
 fn print_findings(printer: Printer, findings: &[Finding], all_passed: bool) -> Result<(), CliError> {
@@ -207,10 +181,11 @@ fn print_findings(printer: Printer, findings: &[Finding], all_passed: bool) -> R
         return Ok(printer.print_list(&COLUMNS, findings.iter().map(record).collect())?);
     }
     let mut text: String = findings.iter().map(line).collect();
-    text.push_str(if all_passed {
-        "\nAll checks passed.\n"
-    } else {
-        "\nSome checks failed: see the lines marked ✗.\n"
+    let has_warnings = findings.iter().any(|finding| matches!(finding.verdict, Verdict::Warning { .. }));
+    text.push_str(match (all_passed, has_warnings) {
+        (true, false) => "\nAll checks passed.\n",
+        (true, true) => "\nAll checks passed, with warnings: see the lines marked !.\n",
+        (false, _) => "\nSome checks failed: see the lines marked ✗.\n",
     });
     Ok(printer::print_text(&text)?)
 }
@@ -219,6 +194,7 @@ fn line(Finding { check, verdict }: &Finding) -> String {
     match verdict {
         Verdict::Passed(detail) => format!("✓ {check}: {detail}\n"),
         Verdict::Failed { detail, hint } => format!("✗ {check}: {detail}\n  → {hint}\n"),
+        Verdict::Warning { detail, hint } => format!("! {check}: {detail}\n  → {hint}\n"),
         Verdict::Skipped(reason) => format!("- {check}: {reason}\n"),
     }
 }
@@ -227,6 +203,7 @@ fn record(Finding { check, verdict }: &Finding) -> Record {
     let (verdict, detail, hint) = match verdict {
         Verdict::Passed(detail) => ("good", detail, None),
         Verdict::Failed { detail, hint } => ("bad", detail, Some(hint)),
+        Verdict::Warning { detail, hint } => ("warning", detail, Some(hint)),
         Verdict::Skipped(reason) => ("skipped", reason, None),
     };
     COLUMNS.into_iter().zip([json!(check), json!(verdict), json!(detail), json!(hint)]).collect()
@@ -237,12 +214,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn soft_limit_is_the_first_number() {
+    fn open_file_limits_are_the_first_two_numbers() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                       Max processes             1                    2                    processes \n\
                       Max open files            1024                 524288               files     \n";
-        assert_eq!(parse_soft_limit(limits), Some(1024));
-        assert_eq!(parse_soft_limit("Max open files  unlimited  unlimited  files"), Some(usize::MAX));
-        assert_eq!(parse_soft_limit("nothing"), None);
+        assert_eq!(parse_open_file_limits(limits), Some((1024, 524_288)));
+        let unlimited = parse_open_file_limits("Max open files  1024 unlimited  files");
+        assert_eq!(unlimited, Some((1024, usize::MAX)));
+        assert_eq!(parse_open_file_limits("nothing"), None);
     }
 }

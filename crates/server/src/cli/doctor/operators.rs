@@ -30,7 +30,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use super::{Finding, failed, passed, skipped};
+use super::{Finding, failed, passed, skipped, warning};
 use crate::{
     config::{CamaraSection, Config, Connector, ConnectorSection, NumberSourceSection, OpenIdConnectSection},
     connectors::ConnectorFactory,
@@ -57,6 +57,35 @@ pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
     let checks: Vec<BoxFuture<'_, Finding>> = connectors.chain(sources).chain(collector).chain(provider).collect();
     findings.extend(join_all(checks).await);
     findings
+}
+
+/// What live projects need, and a new configuration lacks. Sandbox projects need none of it.
+pub(super) fn check_products(config: &Config) -> [Finding; 3] {
+    let count = |check: &'static str, number: usize, missing: &str, hint: &str| match number {
+        0 => warning(check, missing, hint),
+        number => passed(check, format!("{number} configured")),
+    };
+    let receivers: BTreeSet<&Msisdn> = config.networks.receivers().collect();
+    [
+        count(
+            "connectors",
+            config.connectors.len(),
+            "none: only sandbox projects can verify numbers",
+            "Add a `[connectors.NAME]` section for each operator or SMS vendor: see docs/connectors.md.",
+        ),
+        count(
+            "receivers",
+            receivers.len(),
+            "none: live projects cannot use Reverse SMS",
+            "List the numbers that users text in `receivers.default`, or in the `receivers` of a network.",
+        ),
+        count(
+            "networks",
+            config.networks.networks().count(),
+            "none: every number of a live project is rejected with `mno_not_supported`",
+            "Add a `[networks.MCCMNC]` section with the number prefixes of each mobile network.",
+        ),
+    ]
 }
 
 async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) -> Finding {
