@@ -197,6 +197,20 @@ for (const [choice, answer, title, error] of [
   });
 }
 
+pageTest('Not your number? is asked before the silent check', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page, shop } = user;
+  const { verification_id } = await open(user, { redirect_url: undefined });
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('heading', { name: 'Not your number?' }).waitFor();
+  await inspect(page);
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await page.getByRole('heading', { name: 'Confirm your phone number' }).waitFor();
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('button', { name: 'That’s not my number' }).click();
+  await page.getByRole('heading', { name: 'Thank you for telling us' }).waitFor();
+  assert.equal((await shop.read(verification_id)).error_code, 'wrong_number');
+});
+
 pageTest('computer without a redirect URL: QR code leads to the page on the phone', computer, async (user) => {
   const { page, context } = user;
   const { url } = await open({ ...user, address: undefined }, { redirect_url: undefined });

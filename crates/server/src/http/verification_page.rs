@@ -425,25 +425,23 @@ impl PageVisitor {
 
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
-        let state = page_state(view, self.platform);
-        self.render(
-            Some(view),
-            match state {
-                // Without the headers it could not start.
-                page::State::Silent if self.navigation == Navigation::Unknown => page::State::Start { own_url: None },
-                page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
-                state => self.ask_in(state, view),
-            },
-        )
+        let state = match page_state(view, self.platform) {
+            // Without the headers it could not start.
+            page::State::Silent if self.navigation == Navigation::Unknown => page::State::Start { own_url: None },
+            page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
+            state => state,
+        };
+        self.render(Some(view), self.ask_in(state, view))
     }
 
     /// The question that the visitor asked for, if it fits the state.
     fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
-        let is_open = matches!(state, page::State::Start { .. } | page::State::Stalled | page::State::SendSms(_));
+        let is_silent = matches!(state, page::State::Start { .. } | page::State::Silent | page::State::Stalled);
+        let is_sms = matches!(state, page::State::SendSms(_));
         let fits = match subject {
-            QuestionSubject::GiveUp => matches!(state, page::State::SendSms(_)),
-            QuestionSubject::WrongNumber => is_open,
+            QuestionSubject::GiveUp => is_sms,
+            QuestionSubject::WrongNumber => is_silent || is_sms,
         };
         let question = Question { subject, has_other_way: view.has_other_method, asked_in: state.name() };
         if fits { page::State::Ask(question) } else { state }

@@ -30,6 +30,7 @@ on_both_stores!(
     begun_chain_does_not_start_again_by_itself,
     lost_return_is_given_again_to_its_browser,
     users_end_verifications,
+    wrong_number_is_asked_before_and_after_the_start,
     failed_chain_leads_to_a_text_message_with_its_own_code,
     looking_changes_nothing,
     a_form_that_is_sent_twice_gives_up_one_step,
@@ -324,6 +325,33 @@ async fn users_end_verifications(world: World) {
         assert!(page.contains(title) && page.contains(&format!("&#38;error={error}")), "{page}");
         assert!(!page.contains("data-return-to"), "it waits for a tap: {page}");
         assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), error);
+    }
+}
+
+async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    // Without a redirect URL, in an old browser, and in one that would start by itself.
+    for (created, visit, is_linked, has_begun) in [
+        (request(EVEN, &[]), navigation as fn(&str) -> Request, true, false),
+        (request(EVEN, &[]), navigation, true, true),
+        (with_redirect(EVEN), Request::get, true, false),
+        (with_redirect(EVEN), navigation, false, false),
+    ] {
+        let (verification, path) = shop.create(created).await;
+        let cookie =
+            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let visit = async |path: &str| shop.send(visit(path).header("Cookie", &cookie)).await.assert(200).text();
+        let ask = format!("{path}?ask=wrong_number");
+        assert_eq!(visit(&path).await.contains(&format!("href=\"{ask}\"")), is_linked);
+        let asked = visit(&ask).await;
+        let state = if has_begun { "stalled" } else { "silent" };
+        assert!(asked.contains(&format!("<body data-state=\"{state}\"")), "{asked}");
+        assert!(asked.contains("name=\"reason\" value=\"wrong_number\"") && !asked.contains("http-equiv"), "{asked}");
+        shop.submit(&format!("{path}/end"), &[("reason", "wrong_number")]).await.assert(303);
+        let end = shop.expect_state(&path, "failed").await;
+        assert!(end.contains("Thank you for telling us"), "{end}");
+        assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "wrong_number");
     }
 }
 
