@@ -232,7 +232,6 @@ pageTest('computer and phone: the computer waits, and both end', { ...computer, 
   // The operator takes its time.
   await phone.context.route((url) => url.pathname === '/v1/sandbox/operator/authorize', async (route) => {
     await page.getByRole('heading', { name: 'Continue on your phone' }).waitFor();
-    await inspect(page);
     await route.continue();
   });
   await phone.page.goto(url);
