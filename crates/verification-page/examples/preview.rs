@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ask = |subject, method| State::Ask(Question { subject, method, asked_in: "send_sms" });
     let states = [
         ("start", State::Start { own_url: Some("https://verify.example/v/token") }),
+        ("start_cookies", State::Start { own_url: None }),
         ("silent", State::Silent),
         ("stalled", State::Stalled),
         ("elsewhere", State::Elsewhere),
@@ -58,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 query: "",
                 is_framed: false,
                 has_other_method: *name != "ask_stop",
+                needs_cookies: *name == "start_cookies",
                 state: state.clone(),
             };
             // A preview stays on its page.

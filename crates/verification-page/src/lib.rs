@@ -51,6 +51,8 @@ pub struct Page<'a> {
     pub is_framed: bool,
     /// A method other than the current one is left.
     pub has_other_method: bool,
+    /// The browser did not keep the cookie that the silent check needs.
+    pub needs_cookies: bool,
     pub state: State<'a>,
 }
 
@@ -371,6 +373,10 @@ impl Page<'_> {
     fn may_stop(&self) -> bool {
         let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
         is_silent && !self.has_other_method
+    }
+
+    fn says_allow_cookies(&self) -> bool {
+        self.needs_cookies && matches!(self.state, State::Start { .. } | State::Stalled | State::Elsewhere)
     }
 
     fn stalled_text(&self) -> Message {
