@@ -366,6 +366,7 @@ impl PageVisitor {
             accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
             platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
             browser_keys: browser_cookie::read_keys(app, headers),
+            start_hint: None,
             navigation: Navigation::Other,
             is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
             context,
