@@ -269,7 +269,8 @@ impl HostedPage<'_> {
 
     /// Comes over plain HTTP, and returns the target of the handle.
     async fn send_enriched(&self, target: &str, header: Option<(&str, &str)>) -> String {
-        let request = header.into_iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
+        let request =
+            header.into_iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
         let response = send_from(DEVICE, self.world.node.enrichment_address.unwrap(), &request).await;
         handle_target(self.world, &response)
     }

@@ -424,8 +424,7 @@ async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
         (with_redirect(EVEN), navigation, false, false),
     ] {
         let (verification, path) = shop.create(created).await;
-        let cookie =
-            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
         let visit = async |path: &str| shop.send(visit(path).header("Cookie", &cookie)).await.assert(200).text();
         let ask = format!("{path}?ask=wrong_number");
         assert_eq!(visit(&path).await.contains(&format!("href=\"{ask}\"")), is_linked);
@@ -445,8 +444,7 @@ async fn only_method_is_given_up_after_a_question(world: World) {
     let shop = Shop::new(&world).await;
     for has_begun in [false, true] {
         let (verification, path) = shop.create(request(EVEN, &[Method::SecureSna])).await;
-        let cookie =
-            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
         let visit = async |path: &str| shop.send(navigation(path).header("Cookie", &cookie)).await.assert(200).text();
         let ask = format!("{path}?ask=give_up");
         let page = visit(&path).await;
