@@ -41,13 +41,14 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-/** Defines a test with one user, whose device has an address. `newProfile` gives the browser profile of another user. */
+/** Defines a test with one user, whose device has an address. `newProfile` gives the browser profile of another user,
+ * or of another device. */
 export function pageTest(name, { address, ...options }, steps) {
   test(name, { timeout: 120_000 }, async () => {
     const contexts = [];
     const errors = [];
-    const newProfile = async () => {
-      const context = await browser.newContext(options);
+    const newProfile = async (device = options) => {
+      const context = await browser.newContext(device);
       contexts.push(context);
       context.setDefaultTimeout(TIMEOUT_MS);
       watch(context, errors);
@@ -99,7 +100,9 @@ function watch(context, errors) {
   });
   context.on('console', (message) => {
     const isStatus = message.text().startsWith('Failed to load resource: the server responded');
-    if (message.type() === 'error' && !isStatus) errors.push(`console error: ${message.text()}`);
+    // Other sites may not frame the page.
+    const isRefusedFrame = message.text().includes('frame-ancestors');
+    if (message.type() === 'error' && !isStatus && !isRefusedFrame) errors.push(`console error: ${message.text()}`);
   });
   context.on('weberror', (error) => errors.push(`uncaught exception: ${error.error()}`));
 }

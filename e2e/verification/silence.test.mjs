@@ -65,6 +65,27 @@ pageTest('reload, a second visit and the back button offer another way', phone, 
   assert.equal(visits.length, 2);
 });
 
+pageTest('another browser waits, then offers to take over', phone, async (user) => {
+  const { url } = await openSilence(user);
+  const { page } = await user.newProfile();
+  await page.goto(url);
+  await page.getByRole('heading', { name: 'Continue on your phone' }).waitFor();
+  await inspect(page);
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
+  await assertOffers(page);
+});
+
+pageTest('Not your number? is asked when the operator does not answer', phone, async (user) => {
+  const { page, shop } = user;
+  const { verification_id } = await openSilence(user);
+  await page.evaluate(() => location.reload());
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('button', { name: 'That’s not my number' }).click();
+  await page.getByRole('heading', { name: 'Thank you for telling us' }).waitFor();
+  assert.equal((await shop.read(verification_id)).error_code, 'wrong_number');
+});
+
 pageTest('back from a page of the operator offers another way', phone, async (user) => {
   const { page, context } = user;
   const isOperator = (url) => url.pathname === '/v1/sandbox/operator/authorize';

@@ -199,6 +199,20 @@ pageTest('other way: leads to a text message, then to the end', { ...android, ad
   await inspect(page);
 });
 
+pageTest('no other way: the page asks before it stops', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page, shop } = user;
+  const { verification_id } = await open(user, { redirect_url: undefined, methods: ['secure_sna'] });
+  assert.equal(await page.getByRole('button', { name: 'Try another way' }).count(), 0);
+  await page.getByRole('link', { name: 'Stop without confirming' }).click();
+  await page.getByRole('heading', { name: 'Stop here?' }).waitFor();
+  await inspect(page);
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await page.getByRole('link', { name: 'Stop without confirming' }).click();
+  await page.getByRole('button', { name: 'Stop without confirming' }).click();
+  await page.getByRole('heading', { name: 'Number not confirmed' }).waitFor();
+  assert.equal((await shop.read(verification_id)).error_code, 'given_up');
+});
+
 pageTest('cannot send a text: the silent check is left', { ...android, address: MOBILE_DATA }, async (user) => {
   const { page } = user;
   await open(user, { methods: ['reverse_sms', 'secure_sna'] });
@@ -225,6 +239,20 @@ for (const [choice, answer, title, error] of [
   });
 }
 
+pageTest('Not your number? is asked before the silent check', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page, shop } = user;
+  const { verification_id } = await open(user, { redirect_url: undefined });
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('heading', { name: 'Not your number?' }).waitFor();
+  await inspect(page);
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await page.getByRole('heading', { name: 'Confirm your phone number' }).waitFor();
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('button', { name: 'That’s not my number' }).click();
+  await page.getByRole('heading', { name: 'Thank you for telling us' }).waitFor();
+  assert.equal((await shop.read(verification_id)).error_code, 'wrong_number');
+});
+
 pageTest('computer without a redirect URL: QR code leads to the page on the phone', computer, async (user) => {
   const { page, context } = user;
   const { url } = await open({ ...user, address: undefined }, { redirect_url: undefined });
@@ -232,6 +260,71 @@ pageTest('computer without a redirect URL: QR code leads to the page on the phon
   await qr.waitFor();
   assert.equal(decodeQr(await photograph(context, qr)), url);
   await inspect(page);
+});
+
+pageTest('computer and phone: the computer waits, and both end', { ...computer, address: MOBILE_DATA }, async (user) => {
+  const { page, newProfile } = user;
+  await page.addInitScript(() => addEventListener('DOMContentLoaded', () => {
+    const shown = JSON.parse(sessionStorage.getItem('shown') ?? '[]');
+    sessionStorage.setItem('shown', JSON.stringify([...shown, document.querySelector('h1')?.textContent]));
+  }));
+  const { url } = await open(user, { redirect_url: undefined });
+  await page.getByRole('img', { name: 'QR code with this page' }).waitFor();
+  const phone = await newProfile(android);
+  // The operator takes its time.
+  await phone.context.route((url) => url.pathname === '/v1/sandbox/operator/authorize', async (route) => {
+    await page.getByRole('heading', { name: 'Continue on your phone' }).waitFor();
+    await route.continue();
+  });
+  await phone.page.goto(url);
+  await phone.page.getByRole('button', { name: 'Confirm this phone' }).click();
+  for (const device of [page, phone.page]) await device.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+  const shown = await page.evaluate(() => JSON.parse(sessionStorage.getItem('shown')));
+  assert.deepEqual(shown, ['Confirm your phone number', 'Continue on your phone', 'Number confirmed']);
+});
+
+for (const [name, redirect_url] of [['by itself', undefined], ['by the button', null]]) {
+  pageTest(`slow start ${name}: the event of the start does not cancel it`, {
+    ...android, address: MOBILE_DATA,
+  }, async (user) => {
+    const { page, context } = user;
+    const navigation = { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    await context.route((url) => url.pathname.endsWith('/silent'), async (route) => {
+      const response = await route.fetch({ headers: { ...route.request().headers(), ...navigation } });
+      // The page learns of changes within a second.
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      await route.fulfill({ response });
+    });
+    await open(user, redirect_url === null ? { redirect_url: undefined } : {});
+    if (redirect_url === null) await page.getByRole('button', { name: 'Confirm this phone' }).click();
+    await page.getByRole('heading', { name: redirect_url === null ? 'Number confirmed' : 'Welcome' }).waitFor();
+  });
+}
+
+/** Loses the cookie that the button sets, as a browser that blocks cookies does. */
+async function blockCookies(context) {
+  await context.route((url) => url.pathname.endsWith('/silent'), async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    const headers = { ...route.request().headers(), 'sec-fetch-site': 'same-origin' };
+    const response = await route.fetch({ headers, maxRedirects: 0 });
+    await context.clearCookies();
+    const { 'set-cookie': _, ...kept } = response.headers();
+    return route.fulfill({ response, headers: kept });
+  });
+}
+
+pageTest('blocked cookies: the page says so, and goes on when they are allowed', {
+  ...android, address: MOBILE_DATA,
+}, async (user) => {
+  const { page, context } = user;
+  await open(user, { redirect_url: undefined });
+  await blockCookies(context);
+  await page.getByRole('button', { name: 'Confirm this phone' }).click();
+  await page.getByRole('alert').getByText('Allow cookies for this page').waitFor();
+  await inspect(page);
+  await context.unrouteAll();
+  await page.getByRole('button', { name: 'Confirm this phone' }).click();
+  await page.getByRole('heading', { name: 'Number confirmed' }).waitFor();
 });
 
 pageTest('the locale of the verification chooses before the browser', {

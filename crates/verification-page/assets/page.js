@@ -1,5 +1,6 @@
 'use strict';
 // Goes to the operator, follows the verification, returns to the company at its end, and copies texts.
+// The server lets other browsers wait as long.
 const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
 const POLL_AFTER_MS = 5000;
@@ -31,8 +32,10 @@ function leave() {
 
 function follow() {
   const source = new EventSource(events);
-  // The state changes before the response to a form arrives, and must not lead away from it.
+  // The event of what a form starts could arrive before its response, and cancel the navigation.
   addEventListener('submit', () => source.close());
+  // Such a page may come from the cache of the browser.
+  addEventListener('pageshow', (event) => event.persisted && location.replace(page));
   source.addEventListener('state', (event) => {
     if (event.data === state) return;
     source.close();

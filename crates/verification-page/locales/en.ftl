@@ -26,6 +26,18 @@ confirming-title = Almost done
 confirming-text = Your mobile operator has answered. { $brand } is completing the check.
 # For the browser that went to the operator.
 confirming-own-text = Your mobile operator has answered. One more step and you’re done.
+# For other browsers than the one that went to the operator.
+confirming-elsewhere = Finish where you started. This page follows by itself.
+# As stalled-text, if no other way is left.
+stalled-only-text = Your mobile operator has not answered. Check that mobile data is on, then try again.
+# Asked before the end, if no other way is left.
+ask-stop-title = Stop here?
+ask-stop-text = There is no other way to confirm your number.
+# Another browser went to the operator just now, such as that of the phone.
+elsewhere-title = Continue on your phone
+elsewhere-text = Your number is being confirmed on your phone or in another browser. This page follows by itself.
+# After a tap: the silent check is bound to the browser by a cookie.
+allow-cookies = This step needs a cookie, and your browser blocked it. Allow cookies for this page, then try again.
 
 ## Text message from the user to us
 
@@ -106,3 +118,5 @@ used-title = This link has already been used
 other-browser-title = Started in another browser
 other-browser-text = Nothing was confirmed. If you started this yourself, go back to the browser you started in. Otherwise you can close this page.
 start-again-text = Go back to the app or site that sent you here to start again.
+# After other-browser-text: a browser that blocks cookies looks like another one.
+other-browser-cookies = If you are still in that browser, allow cookies and start again.

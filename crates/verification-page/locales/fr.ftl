@@ -18,6 +18,13 @@ stalled-text = Votre opérateur mobile n’a pas répondu. Réessayez ou choisis
 confirming-title = Presque terminé
 confirming-text = Votre opérateur mobile a répondu. { $brand } termine la vérification.
 confirming-own-text = Votre opérateur mobile a répondu. Encore une étape et c’est terminé.
+confirming-elsewhere = Terminez là où vous avez commencé. Cette page continue d’elle-même.
+stalled-only-text = Votre opérateur mobile n’a pas répondu. Vérifiez que les données mobiles sont activées, puis réessayez.
+ask-stop-title = Arrêter ici ?
+ask-stop-text = Il n’y a pas d’autre moyen de confirmer votre numéro.
+elsewhere-title = Continuez sur votre téléphone
+elsewhere-text = Votre numéro est en cours de confirmation sur votre téléphone ou dans un autre navigateur. Cette page continue d’elle-même.
+allow-cookies = Cette étape a besoin d’un cookie que votre navigateur a bloqué. Autorisez les cookies pour cette page, puis réessayez.
 
 ## Text message from the user to us
 
@@ -92,3 +99,4 @@ used-title = Ce lien a déjà été utilisé
 other-browser-title = Commencé dans un autre navigateur
 other-browser-text = Rien n’a été confirmé. Si vous avez commencé vous-même, revenez au navigateur utilisé. Sinon, vous pouvez fermer cette page.
 start-again-text = Retournez à l’application ou au site qui vous a envoyé ici pour recommencer.
+other-browser-cookies = Si c’est bien ce navigateur, autorisez les cookies et recommencez.

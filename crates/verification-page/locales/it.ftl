@@ -18,6 +18,13 @@ stalled-text = Il suo operatore mobile non ha risposto. Riprovi o scelga un altr
 confirming-title = Quasi fatto
 confirming-text = Il suo operatore mobile ha risposto. { $brand } sta completando la verifica.
 confirming-own-text = Il suo operatore mobile ha risposto. Ancora un passo e ha finito.
+confirming-elsewhere = Concluda dove ha iniziato. Questa pagina prosegue da sola.
+stalled-only-text = Il suo operatore mobile non ha risposto. Controlli che i dati mobili siano attivi, poi riprovi.
+ask-stop-title = Terminare qui?
+ask-stop-text = Non c’è un altro modo per confermare il suo numero.
+elsewhere-title = Continui sul suo telefono
+elsewhere-text = Il suo numero viene confermato sul suo telefono o in un altro browser. Questa pagina prosegue da sola.
+allow-cookies = Questo passaggio richiede un cookie che il suo browser ha bloccato. Consenta i cookie per questa pagina, poi riprovi.
 
 ## Text message from the user to us
 
@@ -92,3 +99,4 @@ used-title = Questo link è già stato usato
 other-browser-title = Iniziato in un altro browser
 other-browser-text = Non è stato confermato nulla. Se ha iniziato lei, torni al browser in cui ha iniziato. Altrimenti può chiudere questa pagina.
 start-again-text = Torni all’app o al sito che l’ha portata qui per ricominciare.
+other-browser-cookies = Se è ancora in quel browser, consenta i cookie e ricominci.

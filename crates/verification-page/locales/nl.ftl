@@ -18,6 +18,13 @@ stalled-text = Uw mobiele provider heeft niet geantwoord. Probeer het opnieuw of
 confirming-title = Bijna klaar
 confirming-text = Uw mobiele provider heeft geantwoord. { $brand } rondt de controle af.
 confirming-own-text = Uw mobiele provider heeft geantwoord. Nog één stap en u bent klaar.
+confirming-elsewhere = Rond af waar u bent begonnen. Deze pagina gaat vanzelf verder.
+stalled-only-text = Uw mobiele provider heeft niet geantwoord. Controleer of mobiele data aanstaat en probeer het opnieuw.
+ask-stop-title = Hier stoppen?
+ask-stop-text = Er is geen andere manier om uw nummer te bevestigen.
+elsewhere-title = Ga verder op uw telefoon
+elsewhere-text = Uw nummer wordt bevestigd op uw telefoon of in een andere browser. Deze pagina gaat vanzelf verder.
+allow-cookies = Deze stap heeft een cookie nodig die uw browser heeft geblokkeerd. Sta cookies toe voor deze pagina en probeer het opnieuw.
 
 ## Text message from the user to us
 
@@ -92,3 +99,4 @@ used-title = Deze link is al gebruikt
 other-browser-title = In een andere browser begonnen
 other-browser-text = Er is niets bevestigd. Bent u dit zelf begonnen, ga dan terug naar de browser waarin u begon. Anders kunt u deze pagina sluiten.
 start-again-text = Ga terug naar de app of site die u hierheen heeft gestuurd om opnieuw te beginnen.
+other-browser-cookies = Zit u nog in die browser, sta dan cookies toe en begin opnieuw.

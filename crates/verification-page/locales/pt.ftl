@@ -18,6 +18,13 @@ stalled-text = O seu operador móvel não respondeu. Tente novamente ou escolha 
 confirming-title = Quase pronto
 confirming-text = A sua operadora móvel respondeu. { $brand } está a concluir a verificação.
 confirming-own-text = O seu operador móvel respondeu. Só falta um passo.
+confirming-elsewhere = Termine onde começou. Esta página continua sozinha.
+stalled-only-text = A sua operadora móvel não respondeu. Verifique se os dados móveis estão ligados e tente novamente.
+ask-stop-title = Terminar aqui?
+ask-stop-text = Não há outra forma de confirmar o seu número.
+elsewhere-title = Continue no seu telefone
+elsewhere-text = O seu número está a ser confirmado no seu telefone ou noutro navegador. Esta página continua sozinha.
+allow-cookies = Este passo precisa de um cookie que o seu navegador bloqueou. Permita cookies para esta página e tente novamente.
 
 ## Text message from the user to us
 
@@ -92,3 +99,4 @@ used-title = Este link já foi usado
 other-browser-title = Começou noutro navegador
 other-browser-text = Nada foi confirmado. Se foi você que começou, volte ao navegador onde começou. Caso contrário, pode fechar esta página.
 start-again-text = Volte à aplicação ou ao site que o trouxe até aqui para recomeçar.
+other-browser-cookies = Se ainda está nesse navegador, permita cookies e comece de novo.

@@ -190,6 +190,13 @@ pub(crate) enum Message {
     ConfirmingTitle,
     ConfirmingText,
     ConfirmingOwnText,
+    ConfirmingElsewhere,
+    StalledOnlyText,
+    AskStopTitle,
+    AskStopText,
+    ElsewhereTitle,
+    ElsewhereText,
+    AllowCookies,
     TextTitle,
     TextText,
     TextButton,
@@ -248,6 +255,7 @@ pub(crate) enum Message {
     UsedTitle,
     OtherBrowserTitle,
     OtherBrowserText,
+    OtherBrowserCookies,
     StartAgainText,
 }
 

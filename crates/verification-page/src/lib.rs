@@ -49,6 +49,10 @@ pub struct Page<'a> {
     pub query: &'a str,
     /// Shown within the console's handset, whose frame must not leave for another site.
     pub is_framed: bool,
+    /// A method other than the current one is left.
+    pub has_other_method: bool,
+    /// The browser did not keep the cookie that the silent check needs.
+    pub needs_cookies: bool,
     pub state: State<'a>,
 }
 
@@ -78,6 +82,8 @@ pub enum State<'a> {
     },
     /// The browser went to the operator, and has not come back.
     Stalled,
+    /// Another browser went to the operator just now.
+    Elsewhere,
     /// The operator has answered; the code is not redeemed yet.
     Confirming(Confirming<'a>),
     SendSms(SmsToSend<'a>),
@@ -122,8 +128,8 @@ pub enum Confirming<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub subject: QuestionSubject,
-    /// Another method is left.
-    pub has_other_way: bool,
+    /// The current method.
+    pub method: Method,
     /// Name of the state that the page asks about.
     pub asked_in: &'static str,
 }
@@ -131,7 +137,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum QuestionSubject {
-    /// The user cannot send a text message.
+    /// The user cannot send a text message, or no other method than the silent check is left.
     GiveUp,
     /// The number is not the user's.
     WrongNumber,
@@ -174,6 +180,7 @@ impl State<'_> {
         match self {
             State::Start { .. } | State::Silent => "silent",
             State::Leaving { .. } | State::Stalled => "stalled",
+            State::Elsewhere => "elsewhere",
             State::Confirming(_) => "confirming",
             State::SendSms(SmsToSend { has_arrived: true, .. }) => "sms_received",
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => "send_sms_again",
@@ -217,12 +224,11 @@ impl State<'_> {
 
     /// Whether the state changes without the user's device.
     fn is_waiting(&self) -> bool {
-        matches!(self, State::Confirming(_) | State::SendSms(_) | State::SimSwap)
+        matches!(self, State::Elsewhere | State::Confirming(_) | State::SendSms(_) | State::SimSwap)
     }
 
-    /// Whether the page follows the state. A page that leaves follows it only if the operator does not answer: it must
-    /// not disturb the return. A page that starts the silent check by itself does not follow: the state changes before
-    /// the response arrives, and would lead the browser back.
+    /// Whether the page follows the state. A page that starts by itself does not: the event of the start could arrive
+    /// before the response to it, and cancel the navigation. One that leaves does only if the operator does not answer.
     fn follows(&self) -> bool {
         !self.is_final() && !self.is_error() && !matches!(self, State::Silent)
     }
@@ -232,11 +238,15 @@ impl State<'_> {
             State::Start { .. } => Message::StartTitle,
             State::Silent | State::Leaving { .. } => Message::SilentTitle,
             State::Stalled => Message::StalledTitle,
+            State::Elsewhere => Message::ElsewhereTitle,
             State::Confirming(_) => Message::ConfirmingTitle,
             State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => Message::OtherSenderTitle,
             State::SendSms(_) => Message::TextTitle,
-            State::Ask(Question { subject: QuestionSubject::GiveUp, .. }) => Message::AskGiveUpTitle,
+            State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => match method {
+                Method::SecureSna => Message::AskStopTitle,
+                Method::ReverseSms => Message::AskGiveUpTitle,
+            },
             State::Ask(Question { subject: QuestionSubject::WrongNumber, .. }) => Message::AskWrongNumberTitle,
             State::SimSwap => Message::SimTitle,
             State::Done { .. } => Message::DoneTitle,
@@ -270,21 +280,6 @@ impl State<'_> {
             State::Expired { .. } => Message::ExpiredText,
             _ => return None,
         })
-    }
-
-    /// The method that the user can give up for the next one.
-    fn given_up_method(&self) -> Option<Method> {
-        match self {
-            State::Start { .. }
-            | State::Silent
-            | State::Leaving { .. }
-            | State::Stalled
-            | State::Confirming(Confirming::Elsewhere) => Some(Method::SecureSna),
-            State::Ask(Question { subject: QuestionSubject::GiveUp, has_other_way: true, .. }) => {
-                Some(Method::ReverseSms)
-            }
-            _ => None,
-        }
     }
 
     /// Whether the page offers to say that the number is another's.
@@ -362,6 +357,30 @@ impl Page<'_> {
 
     fn url(&self, action: &str) -> String {
         format!("{}{action}{}", self.path, self.query)
+    }
+
+    /// The method that the user can give up for the next one.
+    fn given_up_method(&self) -> Option<Method> {
+        let method = match self.state {
+            State::Start { .. } | State::Silent | State::Leaving { .. } | State::Stalled => Method::SecureSna,
+            State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => method,
+            _ => return None,
+        };
+        self.has_other_method.then_some(method)
+    }
+
+    /// Whether the page offers to end the verification, because nothing can follow the silent check. It asks before.
+    fn may_stop(&self) -> bool {
+        let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
+        is_silent && !self.has_other_method
+    }
+
+    fn says_allow_cookies(&self) -> bool {
+        self.needs_cookies && matches!(self.state, State::Start { .. } | State::Stalled | State::Elsewhere)
+    }
+
+    fn stalled_text(&self) -> Message {
+        if self.has_other_method { Message::StalledText } else { Message::StalledOnlyText }
     }
 
     /// URL of the page with a question.

@@ -32,6 +32,7 @@ use ringtrue_verification_page::{
     self as page, Confirming, Failure, Language, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
     detect_platform,
 };
+use strum::{EnumString, IntoStaticStr};
 use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 
@@ -49,6 +50,8 @@ use crate::pages::HTML_CONTENT_TYPE;
 
 /// Delay before the state is read again after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval in which a stream looks whether a state that changes by itself has changed.
+const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Reconnection delay of the browser in milliseconds.
@@ -58,6 +61,8 @@ const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 const STREAM_RETRY_AFTER: u32 = 5;
 /// Query parameter with the permit to start the silent check.
 const PERMIT_PARAMETER: &str = "go";
+/// Query parameter with a [`StartHint`].
+const START_PARAMETER: &str = "start";
 /// Longest value of a query parameter that links of the page carry on.
 const MAX_PARAMETER_BYTES: usize = 64;
 
@@ -97,14 +102,17 @@ async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
 async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let left = async {
         let view = visitor.view_for_action(&app).await?;
-        let Some(key) = visitor.permitted_key(&app, &view)? else { return visitor.redirect_to_page("") };
+        let Some(key) = visitor.permitted_key(&app, &view)? else {
+            let hint = visitor.refused_start(&app, &view);
+            return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
+        };
         let address = visitor.context.client_ip;
         let begun =
             app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
             // It has failed, and the page shows what follows.
-            NextStep::Finish(_) => return visitor.redirect_to_page(""),
+            NextStep::Finish(_) => return visitor.redirect_to_page(),
         };
         set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
@@ -125,9 +133,9 @@ async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: Hea
         }
         let key = visitor.own_or_new_key(&app, view.verification)?;
         let Some(permit) = app.engine.verifications.start_permit(&view, &key)? else {
-            return visitor.redirect_to_page("");
+            return visitor.redirect_to_page();
         };
-        let mut response = visitor.redirect_to_page(&permit)?;
+        let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;
         set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
     };
@@ -150,7 +158,7 @@ async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Req
         let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
         visitor.view_for_action(&app).await?;
         app.engine.verifications.page_give_up(&visitor.token, method).await?;
-        visitor.redirect_to_page("")
+        visitor.redirect_to_page()
     };
     visitor.respond(given_up.await)
 }
@@ -169,7 +177,7 @@ async fn end(State(app): State<App>, visitor: PageVisitor, request: Request) -> 
             QuestionSubject::WrongNumber => UserEnd::WrongNumber,
         };
         app.engine.verifications.end_by_user(&visitor.token, end).await?;
-        visitor.redirect_to_page("")
+        visitor.redirect_to_page()
     };
     visitor.respond(ended.await)
 }
@@ -198,8 +206,10 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
             wrote_at: Instant::now(),
             ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
             token: visitor.token.clone(),
+            browser_keys: visitor.browser_keys.clone(),
             first_view: Some(view),
             last_state: None,
+            waits_until: None,
             must_retry: false,
             is_over: false,
             app: app.clone(),
@@ -252,6 +262,8 @@ struct PageVisitor {
     query: String,
     /// Permit of a form to start the silent check.
     permit: Option<String>,
+    /// Why the silent check did not start.
+    start_hint: Option<StartHint>,
     /// What the page asks.
     question: Option<QuestionSubject>,
     /// Number of the SIM in a simulated device.
@@ -263,6 +275,16 @@ struct PageVisitor {
     navigation: Navigation,
     /// The console's handset shows the page.
     is_framed: bool,
+}
+
+/// What the page says to a browser that was refused the start of the silent check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+enum StartHint {
+    /// It starts by a button.
+    Tap,
+    /// The browser has to accept cookies.
+    Cookies,
 }
 
 /// How a browser came to a URL, by its `Sec-Fetch` headers.
@@ -317,6 +339,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
             sim,
             permit: parameter(PERMIT_PARAMETER),
+            start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
             navigation: Navigation::from_headers(&parts.method, &parts.headers),
             ..PageVisitor::new(&state.app, context, token, language, &parts.headers)
@@ -343,6 +366,7 @@ impl PageVisitor {
             accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
             platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
             browser_keys: browser_cookie::read_keys(app, headers),
+            start_hint: None,
             navigation: Navigation::Other,
             is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
             context,
@@ -406,14 +430,31 @@ impl PageVisitor {
         }
     }
 
-    /// With a permit, the redirect goes on to the silent check.
-    fn redirect_to_page(&self, permit: &str) -> Result<Response, Problem> {
-        let location = if permit.is_empty() {
-            format!("{}{}", self.path, self.query)
-        } else {
-            let separator = if self.query.is_empty() { '?' } else { '&' };
-            format!("{}/silent{}{separator}{PERMIT_PARAMETER}={permit}", self.path, self.query)
-        };
+    /// What the page says after it could not start the silent check. Without it, a page that starts by itself would
+    /// send the browser here again.
+    fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
+        let is_own = self.navigation != Navigation::Other;
+        match view.state {
+            // The form gave this browser a key, which it did not keep.
+            PageState::Silent { .. }
+                if self.permit.is_some() && is_own && self.own_key(app, view.verification).is_none() =>
+            {
+                Some(StartHint::Cookies)
+            }
+            _ if starts_by_itself(view) => Some(StartHint::Tap),
+            _ => None,
+        }
+    }
+
+    fn redirect_to_page(&self) -> Result<Response, Problem> {
+        self.redirect("", None)
+    }
+
+    /// Redirects to the page, or to an action of it.
+    fn redirect(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
+        let location = format!("{}{action}{}{parameter}", self.path, self.query);
         let location = HeaderValue::try_from(location)
             .map_err(|_| Problem::internal(&"path of a page is not a valid header value"))?;
         let mut response = Response::default();
@@ -425,28 +466,31 @@ impl PageVisitor {
 
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
-        let state = page_state(view, self.platform);
-        self.render(
-            Some(view),
-            match state {
-                // Without the headers it could not start.
-                page::State::Silent if self.navigation == Navigation::Unknown => page::State::Start { own_url: None },
-                page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
-                state => self.ask_in(state, view),
-            },
-        )
+        let state = match page_state(view, self.platform) {
+            // Without the headers it could not start, and where it was refused it would be again.
+            page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
+                page::State::Start { own_url: None }
+            }
+            page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
+            state => state,
+        };
+        self.render(Some(view), self.ask_in(state, view))
     }
 
     /// The question that the visitor asked for, if it fits the state.
     fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
-        let is_open = matches!(state, page::State::Start { .. } | page::State::Stalled | page::State::SendSms(_));
-        let fits = match subject {
-            QuestionSubject::GiveUp => matches!(state, page::State::SendSms(_)),
-            QuestionSubject::WrongNumber => is_open,
+        let method = match state {
+            page::State::Start { .. } | page::State::Silent | page::State::Stalled => Method::SecureSna,
+            page::State::SendSms(_) => Method::ReverseSms,
+            _ => return state,
         };
-        let question = Question { subject, has_other_way: view.has_other_method, asked_in: state.name() };
-        if fits { page::State::Ask(question) } else { state }
+        let fits = match (subject, method) {
+            // A silent check is given up for another method without a question.
+            (QuestionSubject::GiveUp, Method::SecureSna) => !view.has_other_method,
+            (QuestionSubject::GiveUp, Method::ReverseSms) | (QuestionSubject::WrongNumber, _) => true,
+        };
+        if fits { page::State::Ask(Question { subject, method, asked_in: state.name() }) } else { state }
     }
 
     /// The language of the link, otherwise the one that the caller chose, otherwise that of the browser.
@@ -465,6 +509,8 @@ impl PageVisitor {
             path: &self.path,
             query: &self.query,
             is_framed: self.is_framed,
+            has_other_method: view.is_some_and(|view| view.has_other_method),
+            needs_cookies: self.start_hint == Some(StartHint::Cookies),
             state,
         }
         .render();
@@ -504,6 +550,7 @@ impl PageVisitor {
 /// What the page shows.
 fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
     match &view.state {
+        PageState::Silent { waits_until: Some(_), .. } => page::State::Elsewhere,
         PageState::Silent { has_begun: true, .. } => page::State::Stalled,
         PageState::Silent { .. } if starts_by_itself(view) => page::State::Silent,
         PageState::Silent { .. } => page::State::Start { own_url: None },
@@ -600,6 +647,7 @@ fn is_origin_of(base_url: &str, origin: &str) -> bool {
 struct EventStream {
     app: App,
     token: String,
+    browser_keys: Vec<BrowserKey>,
     follower: PageFollower,
     heartbeat: Duration,
     wrote_at: Instant,
@@ -608,6 +656,8 @@ struct EventStream {
     first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
+    /// When the state changes by itself.
+    waits_until: Option<Timestamp>,
     /// The state could not be read.
     must_retry: bool,
     is_over: bool,
@@ -625,9 +675,14 @@ impl EventStream {
                 () = shutdown.cancelled() => return None,
                 () = self.follower.changed() => {}
                 () = sleep(RETRY_INTERVAL), if self.must_retry => {}
+                () = sleep(WAIT_INTERVAL), if self.waits_until.is_some() => {
+                    if self.waits_until.is_some_and(|until| self.app.engine.clock().now() < until) {
+                        continue;
+                    }
+                }
                 () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.write(":\n\n".to_owned())),
             }
-            match self.app.engine.verifications.page(&self.token, &[]).await {
+            match self.app.engine.verifications.page(&self.token, &self.browser_keys).await {
                 Ok(Some(view)) => {
                     self.must_retry = false;
                     if let Some(event) = self.describe(&view) {
@@ -647,6 +702,10 @@ impl EventStream {
     /// `None`: the state was sent already.
     fn describe(&mut self, view: &PageView) -> Option<String> {
         let state = page_state(view, Platform::Unknown);
+        self.waits_until = match view.state {
+            PageState::Silent { waits_until, .. } => waits_until,
+            _ => None,
+        };
         let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
         if self.last_state.replace(state.name()) == Some(state.name()) {
             return None;

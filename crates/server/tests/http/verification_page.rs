@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::{
     client::{self, HttpResponse, Request},
     console::{browser::Browser, live::Events},
-    on_both_stores,
+    database::Database,
+    on_both_databases, on_both_stores,
     scripted_operator::{AUTHORIZE, ScriptedOperator},
     scripted_sim_swap::ScriptedSimSwap,
     silent_client::{callback, query},
@@ -28,13 +29,26 @@ on_both_stores!(
     chain_with_a_redirect_url_ends_at_the_shop,
     return_of_another_browser_changes_nothing,
     begun_chain_does_not_start_again_by_itself,
+    other_browsers_wait_for_the_one_that_began,
+    two_tabs_of_one_browser_do_not_disturb_each_other,
     lost_return_is_given_again_to_its_browser,
     users_end_verifications,
+    wrong_number_is_asked_before_and_after_the_start,
+    only_method_is_given_up_after_a_question,
+    verdict_of_another_browser_offers_no_other_way,
     failed_chain_leads_to_a_text_message_with_its_own_code,
     looking_changes_nothing,
+    refused_start_leads_to_the_button,
+    blocked_cookies_are_named,
     a_form_that_is_sent_twice_gives_up_one_step,
     events_say_when_the_state_changed,
+    old_browsers_get_a_button,
+    forms_of_other_sites_are_refused,
+    button_verifies_without_a_redirect_url,
+    mismatch_is_worded_for_the_device,
+    every_end_has_its_page,
 );
+on_both_databases!(visitors_are_limited_apart);
 
 /// A project, and browsers of its end-users.
 struct Shop<'a> {
@@ -149,7 +163,7 @@ impl Started {
 
 /// Name and value of the cookie that a response sets.
 #[track_caller]
-fn cookie_of(response: &HttpResponse) -> String {
+pub fn cookie_of(response: &HttpResponse) -> String {
     let cookie = response.header("set-cookie").expect("a cookie");
     assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=120"), "{cookie}");
     assert!(cookie.starts_with("ringtrue-device-"), "{cookie}");
@@ -246,6 +260,7 @@ async fn return_of_another_browser_changes_nothing(world: World) {
             let image = Request::get(&callback(&started.state)).header("Sec-Fetch-Dest", "document");
             let page = shop.send(image.header("Cookie", cookie)).await.assert(403).text();
             assert!(page.contains("Started in another browser") && page.contains("Nothing was confirmed"), "{page}");
+            assert!(page.contains("allow cookies and start again"), "{page}");
         }
         assert_eq!(operator.returned_devices().len(), before, "the operator was not asked");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
@@ -267,7 +282,8 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
         let again = shop.send(navigation(&silent).header("Cookie", cookie)).await.assert(303);
         assert_eq!(again.header("location"), Some(path.as_str()));
     }
-    let page = shop.expect_state(&path, "stalled").await;
+    let page = shop.send(navigation(&path).header("Cookie", &first.cookie)).await.assert(200).text();
+    assert!(page.contains("<body data-state=\"stalled\""), "{page}");
     assert!(!page.contains("http-equiv") && !page.contains("data-operator"), "{page}");
     assert!(page.contains(">Try again</button>") && page.contains(">Try another way</button>"), "{page}");
 
@@ -282,8 +298,78 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     let third = shop.submit(&silent, &[]).await.assert(303);
     let request = Request::get(third.header("location").unwrap()).header("Cookie", cookie_of(&third));
     let third = Started::new(shop.send(request).await);
-    shop.send(second.come_back()).await.assert_problem(400, "bad_request");
-    shop.send(third.come_back()).await.assert(302);
+    // A return that another one has replaced leads back to the page.
+    let replaced = shop.send(second.come_back()).await.assert(302);
+    assert_eq!(replaced.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
+    shop.expect_state(&path, "elsewhere").await;
+    assert!(shop.send(third.come_back()).await.assert(302).header("location").unwrap().starts_with(SHOP));
+}
+
+/// A computer that shows the QR code, while the phone runs the silent check.
+async fn other_browsers_wait_for_the_one_that_began(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(request(EVEN, &[])).await;
+    let silent = format!("{path}/silent");
+    let mut computer = Events::open(&Browser::new(&world), &format!("{path}/events")).await;
+    assert_eq!(computer.expect("state").await, "silent");
+    let phone = shop.press_button(&silent).await;
+    assert_eq!(computer.expect("state").await, "elsewhere");
+    let page = shop.expect_state(&path, "elsewhere").await;
+    assert!(page.contains("Continue on your phone") && !page.contains("<form"), "{page}");
+    assert!(page.contains(&format!("content=\"5;url={path}\"")), "works without JavaScript: {page}");
+    let own = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
+    assert!(own.contains("<body data-state=\"stalled\""), "{own}");
+
+    // After a time, it can take over.
+    world.advance(SignedDuration::from_secs(7));
+    shop.expect_state(&path, "elsewhere").await;
+    world.advance(SignedDuration::from_secs(1));
+    assert_eq!(computer.expect("state").await, "stalled");
+    let page = shop.expect_state(&path, "stalled").await;
+    assert!(page.contains(">Try again</button>"), "{page}");
+
+    // The phone tries again. A browser that has begun earlier waits, too.
+    let again = shop.press_button(&silent).await;
+    shop.expect_state(&path, "elsewhere").await;
+    let earlier = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
+    assert!(earlier.contains("<body data-state=\"elsewhere\""), "{earlier}");
+    shop.send(again.come_back()).await.assert(302);
+    assert_eq!(computer.expect("state").await, "done");
+    shop.expect_state(&path, "done").await;
+}
+
+async fn two_tabs_of_one_browser_do_not_disturb_each_other(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for created in [request(EVEN, &[]), with_redirect(EVEN)] {
+        let has_redirect_url = created.redirect_url.is_some();
+        let (verification, path) = shop.create(created).await;
+        let silent = format!("{path}/silent");
+        let first = shop.press_button(&silent).await;
+        // The other tab tries again, before the first comes back.
+        let form = Request::post(&silent).header("Sec-Fetch-Site", "same-origin").header("Cookie", &first.cookie);
+        let permitted = shop.send(form.form(&[])).await.assert(303);
+        let leave = navigation(permitted.header("location").unwrap()).header("Cookie", &first.cookie);
+        let second = Started::new(shop.send(leave).await);
+        assert_eq!(second.cookie, first.cookie);
+        let page = format!("{}{path}", world.node.base_url);
+        for _ in 0..2 {
+            let back = shop.send(first.come_back()).await.assert(302);
+            assert_eq!(back.header("location"), Some(page.as_str()));
+        }
+        // Another browser learns nothing.
+        shop.send(Request::get(&callback(&first.state))).await.assert_problem(403, "forbidden");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
+        let back = shop.send(second.come_back()).await.assert(302);
+        let target = if has_redirect_url { SHOP } else { page.as_str() };
+        assert!(back.header("location").unwrap().starts_with(target));
+        // The first tab shows what the second reached.
+        let back = shop.send(first.come_back()).await.assert(302);
+        assert_eq!(back.header("location"), Some(page.as_str()));
+        let state = if has_redirect_url { "confirming" } else { "done" };
+        shop.expect_state(&path, state).await;
+    }
 }
 
 async fn lost_return_is_given_again_to_its_browser(world: World) {
@@ -325,6 +411,66 @@ async fn users_end_verifications(world: World) {
         assert!(!page.contains("data-return-to"), "it waits for a tap: {page}");
         assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), error);
     }
+}
+
+async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    // Without a redirect URL, in an old browser, and in one that would start by itself.
+    for (created, visit, is_linked, has_begun) in [
+        (request(EVEN, &[]), navigation as fn(&str) -> Request, true, false),
+        (request(EVEN, &[]), navigation, true, true),
+        (with_redirect(EVEN), Request::get, true, false),
+        (with_redirect(EVEN), navigation, false, false),
+    ] {
+        let (verification, path) = shop.create(created).await;
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let visit = async |path: &str| shop.send(visit(path).header("Cookie", &cookie)).await.assert(200).text();
+        let ask = format!("{path}?ask=wrong_number");
+        assert_eq!(visit(&path).await.contains(&format!("href=\"{ask}\"")), is_linked);
+        let asked = visit(&ask).await;
+        let state = if has_begun { "stalled" } else { "silent" };
+        assert!(asked.contains(&format!("<body data-state=\"{state}\"")), "{asked}");
+        assert!(asked.contains("name=\"reason\" value=\"wrong_number\"") && !asked.contains("http-equiv"), "{asked}");
+        shop.submit(&format!("{path}/end"), &[("reason", "wrong_number")]).await.assert(303);
+        let end = shop.expect_state(&path, "failed").await;
+        assert!(end.contains("Thank you for telling us"), "{end}");
+        assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "wrong_number");
+    }
+}
+
+async fn only_method_is_given_up_after_a_question(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for has_begun in [false, true] {
+        let (verification, path) = shop.create(request(EVEN, &[Method::SecureSna])).await;
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let visit = async |path: &str| shop.send(navigation(path).header("Cookie", &cookie)).await.assert(200).text();
+        let ask = format!("{path}?ask=give_up");
+        let page = visit(&path).await;
+        assert!(!page.contains("/next\"") && !page.contains("another way"), "{page}");
+        assert!(page.contains(&format!("href=\"{ask}\"")), "{page}");
+        let asked = visit(&ask).await;
+        assert!(asked.contains("Stop here?") && asked.contains("name=\"reason\" value=\"give_up\""), "{asked}");
+        assert!(matches!(shop.status(&verification).await, CheckStatus::Accepted | CheckStatus::Pending));
+        shop.submit(&format!("{path}/end"), &[("reason", "give_up")]).await.assert(303);
+        shop.expect_state(&path, "failed").await;
+        assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "given_up");
+    }
+    // With another method there is nothing to ask.
+    let (_, path) = shop.create(request(EVEN, &[])).await;
+    let page = shop.expect_state(&format!("{path}?ask=give_up"), "silent").await;
+    assert!(page.contains("Try another way") && !page.contains("name=\"reason\""), "{page}");
+}
+
+async fn verdict_of_another_browser_offers_no_other_way(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect(EVEN)).await;
+    let started = shop.start_silent(&format!("{path}/silent")).await;
+    shop.send(started.come_back()).await.assert(302);
+    let page = shop.expect_state(&path, "confirming").await;
+    assert!(!page.contains("<form") && page.contains("Finish where you started"), "{page}");
 }
 
 async fn failed_chain_leads_to_a_text_message_with_its_own_code(world: World) {
@@ -395,6 +541,64 @@ async fn looking_changes_nothing(world: World) {
         assert_eq!(read.check.status(), CheckStatus::Accepted);
         assert_eq!(read.next_step, verification.next_step);
         shop.expect_state(&path, "silent").await;
+    }
+    assert!(operator.returned_devices().is_empty());
+}
+
+/// A page that starts by itself must not send a browser to a start that is refused, again and again.
+async fn refused_start_leads_to_the_button(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (verification, path) = shop.create(with_redirect(EVEN)).await;
+    for site in ["none", "same-site", "cross-site"] {
+        let visit = |path: &str| fetch(path, site, "navigate", "document");
+        let page = shop.send(visit(&path)).await.assert(200).text();
+        assert!(page.contains(&format!("content=\"0;url={path}/silent\"")), "{page}");
+        let refused = shop.send(visit(&format!("{path}/silent?lang=de"))).await.assert(303);
+        let location = refused.header("location").unwrap();
+        assert_eq!(location, format!("{path}?lang=de&start=tap"));
+        let page = shop.send(visit(location)).await.assert(200).text();
+        assert!(page.contains("Dieses Telefon bestätigen") && !page.contains("http-equiv"), "{page}");
+        assert!(!page.contains("Cookie"), "{page}");
+    }
+    assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+    let started = shop.press_button(&format!("{path}/silent")).await;
+    let back = shop.send(started.come_back()).await.assert(302);
+    assert!(back.header("location").unwrap().starts_with(SHOP));
+}
+
+/// A browser that keeps no cookies can start nothing, and is told why.
+async fn blocked_cookies_are_named(world: World) {
+    let operator = ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for created in [request(EVEN, &[]), with_redirect(EVEN)] {
+        let (verification, path) = shop.create(created).await;
+        let press = async || {
+            let permitted = shop.submit(&format!("{path}/silent?lang=en"), &[]).await.assert(303);
+            let leave = permitted.header("location").unwrap().to_owned();
+            let refused = shop.send(navigation(&leave)).await.assert(303);
+            let location = refused.header("location").unwrap().to_owned();
+            assert_eq!(location, format!("{path}?lang=en&start=cookies"));
+            shop.send(navigation(&location)).await.assert(200).text()
+        };
+        let page = press().await;
+        assert!(page.contains("Allow cookies for this page") && page.contains("Confirm this phone"), "{page}");
+        assert!(page.contains("<body data-state=\"silent\"") && !page.contains("http-equiv"), "{page}");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+        let unasked = shop.expect_state(&path, "silent").await;
+        assert!(!unasked.contains("Allow cookies"), "{unasked}");
+        // Another browser has begun, and was not answered.
+        shop.press_button(&format!("{path}/silent")).await;
+        assert!(press().await.contains("Allow cookies for this page"));
+        world.advance(SignedDuration::from_secs(8));
+        let page = press().await;
+        assert!(page.contains("Allow cookies for this page") && page.contains("No answer yet"), "{page}");
+        // A permit that was used says nothing about cookies.
+        let permitted = shop.submit(&format!("{path}/silent"), &[]).await.assert(303);
+        let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
+        let leave = || navigation(&leave).header("Cookie", &cookie);
+        Started::new(shop.send(leave()).await);
+        assert_eq!(shop.send(leave()).await.assert(303).header("location"), Some(path.as_str()));
     }
     assert!(operator.returned_devices().is_empty());
 }
@@ -475,9 +679,7 @@ async fn streams_are_limited_by_verification() {
     assert_eq!(Events::open(&browser, &format!("{other}/events")).await.status, 200);
 }
 
-#[tokio::test]
-async fn button_verifies_without_a_redirect_url() {
-    let world = World::sqlite().await;
+async fn button_verifies_without_a_redirect_url(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     for (number, sim, state) in [(EVEN, EVEN, "done"), (ODD, EVEN, "not_matched")] {
@@ -493,9 +695,25 @@ async fn button_verifies_without_a_redirect_url() {
     }
 }
 
-#[tokio::test]
-async fn forms_of_other_sites_are_refused() {
-    let world = World::sqlite().await;
+/// A phone shows its own result, a computer that of another device.
+async fn mismatch_is_worded_for_the_device(world: World) {
+    const PIXEL: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile";
+    const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
+    const COMPUTER: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0";
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(request(ODD, &[])).await;
+    let started = shop.press_button(&format!("{path}/silent?sim=%2B990123456700")).await;
+    shop.send(started.come_back()).await.assert(302);
+    for (user_agent, is_phone) in [(PIXEL, true), (IPHONE, true), (COMPUTER, false)] {
+        let page = shop.send(navigation(&path).header("User-Agent", user_agent)).await.assert(200).text();
+        assert!(page.contains("<body data-state=\"not_matched\""), "{page}");
+        assert_eq!(page.contains("That’s not this phone’s number."), is_phone, "{user_agent}: {page}");
+        assert_eq!(page.contains("The number that answered is not the one"), !is_phone, "{user_agent}: {page}");
+    }
+}
+
+async fn forms_of_other_sites_are_refused(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let (verification, path) = shop.create(request(EVEN, &[])).await;
@@ -575,9 +793,8 @@ async fn visits_are_limited() {
 }
 
 /// Somebody who has the link, and reads or starts as often as possible, does not stop the user.
-#[tokio::test]
-async fn visitors_are_limited_apart() {
-    let world = World::configured(|config| {
+async fn visitors_are_limited_apart(database: Database) {
+    let world = World::with(database, |config| {
         config.rate_limits.device_visits = 20;
         config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
     })
@@ -623,9 +840,7 @@ async fn key_of_the_browser_is_a_host_cookie() {
 }
 
 /// Clients without `Sec-Fetch` headers cannot show that the page sent them, and get a button.
-#[tokio::test]
-async fn old_browsers_get_a_button() {
-    let world = World::sqlite().await;
+async fn old_browsers_get_a_button(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let (_, path) = shop.create(with_redirect(EVEN)).await;
@@ -639,9 +854,7 @@ async fn old_browsers_get_a_button() {
     assert!(back.header("location").unwrap().starts_with(SHOP));
 }
 
-#[tokio::test]
-async fn every_end_has_its_page() {
-    let world = World::sqlite().await;
+async fn every_end_has_its_page(world: World) {
     let sim_swap = ScriptedSimSwap::simulated(&world);
     let shop = Shop::new(&world).await;
     let sms = [Method::ReverseSms];

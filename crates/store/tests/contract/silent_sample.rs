@@ -10,8 +10,8 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord, SealedVerdict,
-    Store, TokenHash,
+    BeginRedirect, BrowserHash, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord,
+    SealedVerdict, Store, TokenHash,
 };
 
 use crate::{check_sample, sample};
@@ -58,6 +58,7 @@ pub fn redirect(check: &SilentCheck, network: &str) -> BeginRedirect {
         network: network.parse().unwrap(),
         state_hash: TokenHash(sample::random()),
         pending_redirect: Sealed(sample::random::<40>().to_vec()),
+        browser: Some(BrowserHash(sample::random())),
         at: check.created_at + SignedDuration::from_secs(1),
     }
 }
