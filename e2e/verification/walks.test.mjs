@@ -171,6 +171,20 @@ pageTest('other way: leads to a text message, then to the end', { ...android, ad
   await inspect(page);
 });
 
+pageTest('no other way: the page asks before it stops', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page, shop } = user;
+  const { verification_id } = await open(user, { redirect_url: undefined, methods: ['secure_sna'] });
+  assert.equal(await page.getByRole('button', { name: 'Try another way' }).count(), 0);
+  await page.getByRole('link', { name: 'Stop without confirming' }).click();
+  await page.getByRole('heading', { name: 'Stop here?' }).waitFor();
+  await inspect(page);
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await page.getByRole('link', { name: 'Stop without confirming' }).click();
+  await page.getByRole('button', { name: 'Stop without confirming' }).click();
+  await page.getByRole('heading', { name: 'Number not confirmed' }).waitFor();
+  assert.equal((await shop.read(verification_id)).error_code, 'given_up');
+});
+
 pageTest('cannot send a text: the silent check is left', { ...android, address: MOBILE_DATA }, async (user) => {
   const { page } = user;
   await open(user, { methods: ['reverse_sms', 'secure_sna'] });

@@ -4,7 +4,7 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
+use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
     Brand, Colour, Confirming, Failure, Language, Page, Question, QuestionSubject, SmsToSend, State,
 };
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (receiver, body, platform) = (&receiver, "VERIFY 7K3QX9M20D", Platform::Unknown);
         State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number })
     };
-    let ask = |subject| State::Ask(Question { subject, has_other_way: true, asked_in: "send_sms" });
+    let ask = |subject, method| State::Ask(Question { subject, method, asked_in: "send_sms" });
     let states = [
         ("start", State::Start { own_url: Some("https://verify.example/v/token") }),
         ("silent", State::Silent),
@@ -29,8 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("send_sms", sms(false, false)),
         ("send_sms_again", sms(false, true)),
         ("sms_received", sms(true, false)),
-        ("ask_give_up", ask(QuestionSubject::GiveUp)),
-        ("ask_wrong_number", ask(QuestionSubject::WrongNumber)),
+        ("ask_give_up", ask(QuestionSubject::GiveUp, Method::ReverseSms)),
+        ("ask_stop", ask(QuestionSubject::GiveUp, Method::SecureSna)),
+        ("ask_wrong_number", ask(QuestionSubject::WrongNumber, Method::ReverseSms)),
         ("sim_swap", State::SimSwap),
         ("done", State::Done { return_to: None }),
         ("not_matched", State::NotMatched { is_phone: false, return_to }),
@@ -55,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 path: "",
                 query: "",
                 is_framed: false,
+                has_other_method: *name != "ask_stop",
                 state: state.clone(),
             };
             // A preview stays on its page.

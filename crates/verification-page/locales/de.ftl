@@ -18,6 +18,10 @@ stalled-text = Ihr Mobilfunkanbieter hat nicht geantwortet. Versuchen Sie es noc
 confirming-title = Fast fertig
 confirming-text = Ihr Mobilfunkanbieter hat geantwortet. { $brand } schließt die Prüfung ab.
 confirming-own-text = Ihr Mobilfunkanbieter hat geantwortet. Nur noch ein Schritt.
+confirming-elsewhere = Schließen Sie dort ab, wo Sie begonnen haben. Diese Seite geht von selbst weiter.
+stalled-only-text = Ihr Mobilfunkanbieter hat nicht geantwortet. Prüfen Sie, ob mobile Daten eingeschaltet sind, und versuchen Sie es noch einmal.
+ask-stop-title = Hier beenden?
+ask-stop-text = Es gibt keinen anderen Weg, Ihre Nummer zu bestätigen.
 
 ## Text message from the user to us
 

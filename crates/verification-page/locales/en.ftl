@@ -26,6 +26,13 @@ confirming-title = Almost done
 confirming-text = Your mobile operator has answered. { $brand } is completing the check.
 # For the browser that went to the operator.
 confirming-own-text = Your mobile operator has answered. One more step, and you are done.
+# For other browsers than the one that went to the operator.
+confirming-elsewhere = Finish where you started. This page follows by itself.
+# As stalled-text, if no other way is left.
+stalled-only-text = Your mobile operator has not answered. Check that mobile data is on, then try again.
+# Asked before the end, if no other way is left.
+ask-stop-title = Stop here?
+ask-stop-text = There is no other way to confirm your number.
 
 ## Text message from the user to us
 

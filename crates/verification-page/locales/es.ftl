@@ -18,6 +18,10 @@ stalled-text = Su operador móvil no ha respondido. Inténtelo de nuevo o elija 
 confirming-title = Casi listo
 confirming-text = Su operador móvil ha respondido. { $brand } está completando la comprobación.
 confirming-own-text = Su operador móvil ha respondido. Un paso más y habrá terminado.
+confirming-elsewhere = Termine donde empezó. Esta página continúa por sí sola.
+stalled-only-text = Su operador móvil no ha respondido. Compruebe que los datos móviles están activados y vuelva a intentarlo.
+ask-stop-title = ¿Terminar aquí?
+ask-stop-text = No hay otra forma de confirmar su número.
 
 ## Text message from the user to us
 

@@ -18,6 +18,10 @@ stalled-text = Votre opérateur mobile n’a pas répondu. Réessayez ou choisis
 confirming-title = Presque terminé
 confirming-text = Votre opérateur mobile a répondu. { $brand } termine la vérification.
 confirming-own-text = Votre opérateur mobile a répondu. Encore une étape et c’est terminé.
+confirming-elsewhere = Terminez là où vous avez commencé. Cette page continue d’elle-même.
+stalled-only-text = Votre opérateur mobile n’a pas répondu. Vérifiez que les données mobiles sont activées, puis réessayez.
+ask-stop-title = Arrêter ici ?
+ask-stop-text = Il n’y a pas d’autre moyen de confirmer votre numéro.
 
 ## Text message from the user to us
 

@@ -18,6 +18,10 @@ stalled-text = Il suo operatore mobile non ha risposto. Riprovi o scelga un altr
 confirming-title = Quasi fatto
 confirming-text = Il suo operatore mobile ha risposto. { $brand } sta completando la verifica.
 confirming-own-text = Il suo operatore mobile ha risposto. Ancora un passo e ha finito.
+confirming-elsewhere = Concluda dove ha iniziato. Questa pagina prosegue da sola.
+stalled-only-text = Il suo operatore mobile non ha risposto. Controlli che i dati mobili siano attivi, poi riprovi.
+ask-stop-title = Terminare qui?
+ask-stop-text = Non c’è un altro modo per confermare il suo numero.
 
 ## Text message from the user to us
 

@@ -18,6 +18,10 @@ stalled-text = Uw mobiele provider heeft niet geantwoord. Probeer het opnieuw of
 confirming-title = Bijna klaar
 confirming-text = Uw mobiele provider heeft geantwoord. { $brand } rondt de controle af.
 confirming-own-text = Uw mobiele provider heeft geantwoord. Nog één stap en u bent klaar.
+confirming-elsewhere = Rond af waar u bent begonnen. Deze pagina gaat vanzelf verder.
+stalled-only-text = Uw mobiele provider heeft niet geantwoord. Controleer of mobiele data aanstaat en probeer het opnieuw.
+ask-stop-title = Hier stoppen?
+ask-stop-text = Er is geen andere manier om uw nummer te bevestigen.
 
 ## Text message from the user to us
 

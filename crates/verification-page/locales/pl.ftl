@@ -18,6 +18,10 @@ stalled-text = Twój operator nie odpowiedział. Spróbuj ponownie albo wybierz 
 confirming-title = Prawie gotowe
 confirming-text = Operator komórkowy odpowiedział. { $brand } kończy sprawdzanie.
 confirming-own-text = Twój operator odpowiedział. Jeszcze jeden krok i gotowe.
+confirming-elsewhere = Dokończ tam, gdzie zaczęto. Ta strona przejdzie dalej sama.
+stalled-only-text = Operator komórkowy nie odpowiedział. Sprawdź, czy dane komórkowe są włączone, i spróbuj ponownie.
+ask-stop-title = Zakończyć tutaj?
+ask-stop-text = Nie ma innego sposobu potwierdzenia numeru.
 
 ## Text message from the user to us
 

@@ -18,6 +18,10 @@ stalled-text = O seu operador móvel não respondeu. Tente novamente ou escolha 
 confirming-title = Quase pronto
 confirming-text = A sua operadora móvel respondeu. { $brand } está a concluir a verificação.
 confirming-own-text = O seu operador móvel respondeu. Só falta um passo.
+confirming-elsewhere = Termine onde começou. Esta página continua sozinha.
+stalled-only-text = A sua operadora móvel não respondeu. Verifique se os dados móveis estão ligados e tente novamente.
+ask-stop-title = Terminar aqui?
+ask-stop-text = Não há outra forma de confirmar o seu número.
 
 ## Text message from the user to us
 

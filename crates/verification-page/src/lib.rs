@@ -49,6 +49,8 @@ pub struct Page<'a> {
     pub query: &'a str,
     /// Shown within the console's handset, whose frame must not leave for another site.
     pub is_framed: bool,
+    /// A method other than the current one is left.
+    pub has_other_method: bool,
     pub state: State<'a>,
 }
 
@@ -122,8 +124,8 @@ pub enum Confirming<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub subject: QuestionSubject,
-    /// Another method is left.
-    pub has_other_way: bool,
+    /// The current method.
+    pub method: Method,
     /// Name of the state that the page asks about.
     pub asked_in: &'static str,
 }
@@ -131,7 +133,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum QuestionSubject {
-    /// The user cannot send a text message.
+    /// The user cannot send a text message, or no other method than the silent check is left.
     GiveUp,
     /// The number is not the user's.
     WrongNumber,
@@ -235,7 +237,10 @@ impl State<'_> {
             State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => Message::OtherSenderTitle,
             State::SendSms(_) => Message::TextTitle,
-            State::Ask(Question { subject: QuestionSubject::GiveUp, .. }) => Message::AskGiveUpTitle,
+            State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => match method {
+                Method::SecureSna => Message::AskStopTitle,
+                Method::ReverseSms => Message::AskGiveUpTitle,
+            },
             State::Ask(Question { subject: QuestionSubject::WrongNumber, .. }) => Message::AskWrongNumberTitle,
             State::SimSwap => Message::SimTitle,
             State::Done { .. } => Message::DoneTitle,
@@ -269,21 +274,6 @@ impl State<'_> {
             State::Expired { .. } => Message::ExpiredText,
             _ => return None,
         })
-    }
-
-    /// The method that the user can give up for the next one.
-    fn given_up_method(&self) -> Option<Method> {
-        match self {
-            State::Start { .. }
-            | State::Silent
-            | State::Leaving { .. }
-            | State::Stalled
-            | State::Confirming(Confirming::Elsewhere) => Some(Method::SecureSna),
-            State::Ask(Question { subject: QuestionSubject::GiveUp, has_other_way: true, .. }) => {
-                Some(Method::ReverseSms)
-            }
-            _ => None,
-        }
     }
 
     /// Whether the page offers to say that the number is another's.
@@ -361,6 +351,26 @@ impl Page<'_> {
 
     fn url(&self, action: &str) -> String {
         format!("{}{action}{}", self.path, self.query)
+    }
+
+    /// The method that the user can give up for the next one.
+    fn given_up_method(&self) -> Option<Method> {
+        let method = match self.state {
+            State::Start { .. } | State::Silent | State::Leaving { .. } | State::Stalled => Method::SecureSna,
+            State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => method,
+            _ => return None,
+        };
+        self.has_other_method.then_some(method)
+    }
+
+    /// Whether the page offers to end the verification, because nothing can follow the silent check. It asks before.
+    fn may_stop(&self) -> bool {
+        let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
+        is_silent && !self.has_other_method
+    }
+
+    fn stalled_text(&self) -> Message {
+        if self.has_other_method { Message::StalledText } else { Message::StalledOnlyText }
     }
 
     /// URL of the page with a question.

@@ -4,7 +4,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode};
+use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
     Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Page, QrSvg, Question, QuestionSubject,
     RenderedPage, SmsToSend, State, detect_platform,
@@ -51,7 +51,7 @@ fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
             State::Expired { return_to },
         ])
     });
-    let ask = |subject, has_other_way| State::Ask(Question { subject, has_other_way, asked_in: "send_sms" });
+    let ask = |subject, method| State::Ask(Question { subject, method, asked_in: "send_sms" });
     let others = [
         State::Start { own_url: None },
         State::Start { own_url: Some("https://verify.example/v/dG9rZW4") },
@@ -64,9 +64,9 @@ fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
         sms(receiver, Platform::Unknown),
         received(receiver),
         from_other_number(receiver),
-        ask(QuestionSubject::GiveUp, true),
-        ask(QuestionSubject::GiveUp, false),
-        ask(QuestionSubject::WrongNumber, true),
+        ask(QuestionSubject::GiveUp, Method::SecureSna),
+        ask(QuestionSubject::GiveUp, Method::ReverseSms),
+        ask(QuestionSubject::WrongNumber, Method::ReverseSms),
         State::SimSwap,
         State::Unknown,
         State::Busy,
@@ -85,6 +85,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         path: PATH,
         query: "?lang=de&sim=%2B990123",
         is_framed: false,
+        has_other_method: true,
         state,
     }
 }
@@ -213,12 +214,34 @@ fn questions_carry_on_the_query() {
     }
     let plain = Page { query: "", ..page(State::Stalled, "Acme", Language::English) }.render().html;
     assert!(plain.contains(&format!("href=\"{PATH}?ask=wrong_number\"")), "{plain}");
-    for (has_other_way, count) in [(true, 2), (false, 1)] {
-        let question = Question { subject: QuestionSubject::GiveUp, has_other_way, asked_in: "send_sms" };
-        let html = english(State::Ask(question)).html;
+    for (has_other_method, count) in [(true, 2), (false, 1)] {
+        let (subject, method) = (QuestionSubject::GiveUp, Method::ReverseSms);
+        let state = State::Ask(Question { subject, method, asked_in: "send_sms" });
+        let html = Page { has_other_method, ..page(state, "Acme", Language::English) }.render().html;
         assert_eq!(html.matches("<form").count(), count, "{html}");
         assert!(html.contains("name=\"reason\" value=\"give_up\"") && !html.contains("http-equiv"), "{html}");
     }
+}
+
+/// Giving up the last method would end the verification without a question.
+#[test]
+fn last_method_is_not_given_up_without_a_question() {
+    let next = format!("action=\"{PATH}/next?");
+    for state in [State::Start { own_url: None }, State::Leaving { location: "https://operator.example/" }, State::Stalled]
+    {
+        let html = english(state.clone()).html;
+        assert!(html.contains(&next) && !html.contains("ask=give_up"), "{html}");
+        let html = Page { has_other_method: false, ..page(state, "Acme", Language::English) }.render().html;
+        assert!(!html.contains(&next) && !html.contains("another way"), "{html}");
+        assert!(html.contains("&#38;ask=give_up\">Stop without confirming</a>"), "{html}");
+    }
+    let (subject, method) = (QuestionSubject::GiveUp, Method::SecureSna);
+    let asked = State::Ask(Question { subject, method, asked_in: "stalled" });
+    let html = Page { has_other_method: false, ..page(asked, "Acme", Language::English) }.render().html;
+    assert_eq!(contents(&html, "h1"), ["Stop here?"]);
+    assert!(!html.contains(&next) && html.contains("name=\"reason\" value=\"give_up\""), "{html}");
+    let elsewhere = english(State::Confirming(Confirming::Elsewhere)).html;
+    assert!(!elsewhere.contains("<form") && elsewhere.contains("Finish where you started."), "{elsewhere}");
 }
 
 #[test]

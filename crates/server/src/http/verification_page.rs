@@ -437,14 +437,17 @@ impl PageVisitor {
     /// The question that the visitor asked for, if it fits the state.
     fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
-        let is_silent = matches!(state, page::State::Start { .. } | page::State::Silent | page::State::Stalled);
-        let is_sms = matches!(state, page::State::SendSms(_));
-        let fits = match subject {
-            QuestionSubject::GiveUp => is_sms,
-            QuestionSubject::WrongNumber => is_silent || is_sms,
+        let method = match state {
+            page::State::Start { .. } | page::State::Silent | page::State::Stalled => Method::SecureSna,
+            page::State::SendSms(_) => Method::ReverseSms,
+            _ => return state,
         };
-        let question = Question { subject, has_other_way: view.has_other_method, asked_in: state.name() };
-        if fits { page::State::Ask(question) } else { state }
+        let fits = match (subject, method) {
+            // A silent check is given up for another method without a question.
+            (QuestionSubject::GiveUp, Method::SecureSna) => !view.has_other_method,
+            (QuestionSubject::GiveUp, Method::ReverseSms) | (QuestionSubject::WrongNumber, _) => true,
+        };
+        if fits { page::State::Ask(Question { subject, method, asked_in: state.name() }) } else { state }
     }
 
     /// The language of the link, otherwise the one that the caller chose, otherwise that of the browser.
@@ -463,6 +466,7 @@ impl PageVisitor {
             path: &self.path,
             query: &self.query,
             is_framed: self.is_framed,
+            has_other_method: view.is_some_and(|view| view.has_other_method),
             state,
         }
         .render();

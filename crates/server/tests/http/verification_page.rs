@@ -31,6 +31,8 @@ on_both_stores!(
     lost_return_is_given_again_to_its_browser,
     users_end_verifications,
     wrong_number_is_asked_before_and_after_the_start,
+    only_method_is_given_up_after_a_question,
+    verdict_of_another_browser_offers_no_other_way,
     failed_chain_leads_to_a_text_message_with_its_own_code,
     looking_changes_nothing,
     a_form_that_is_sent_twice_gives_up_one_step,
@@ -353,6 +355,41 @@ async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
         assert!(end.contains("Thank you for telling us"), "{end}");
         assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "wrong_number");
     }
+}
+
+async fn only_method_is_given_up_after_a_question(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for has_begun in [false, true] {
+        let (verification, path) = shop.create(request(EVEN, &[Method::SecureSna])).await;
+        let cookie =
+            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let visit = async |path: &str| shop.send(navigation(path).header("Cookie", &cookie)).await.assert(200).text();
+        let ask = format!("{path}?ask=give_up");
+        let page = visit(&path).await;
+        assert!(!page.contains("/next\"") && !page.contains("another way"), "{page}");
+        assert!(page.contains(&format!("href=\"{ask}\"")), "{page}");
+        let asked = visit(&ask).await;
+        assert!(asked.contains("Stop here?") && asked.contains("name=\"reason\" value=\"give_up\""), "{asked}");
+        assert!(matches!(shop.status(&verification).await, CheckStatus::Accepted | CheckStatus::Pending));
+        shop.submit(&format!("{path}/end"), &[("reason", "give_up")]).await.assert(303);
+        shop.expect_state(&path, "failed").await;
+        assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "given_up");
+    }
+    // With another method there is nothing to ask.
+    let (_, path) = shop.create(request(EVEN, &[])).await;
+    let page = shop.expect_state(&format!("{path}?ask=give_up"), "silent").await;
+    assert!(page.contains("Try another way") && !page.contains("name=\"reason\""), "{page}");
+}
+
+async fn verdict_of_another_browser_offers_no_other_way(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(with_redirect(EVEN)).await;
+    let started = shop.start_silent(&format!("{path}/silent")).await;
+    shop.send(started.come_back()).await.assert(302);
+    let page = shop.expect_state(&path, "confirming").await;
+    assert!(!page.contains("<form") && page.contains("Finish where you started"), "{page}");
 }
 
 async fn failed_chain_leads_to_a_text_message_with_its_own_code(world: World) {
