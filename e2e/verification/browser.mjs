@@ -41,13 +41,14 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-/** Defines a test with one user, whose device has an address. `newProfile` gives the browser profile of another user. */
+/** Defines a test with one user, whose device has an address. `newProfile` gives the browser profile of another user,
+ * or of another device. */
 export function pageTest(name, { address, ...options }, steps) {
   test(name, { timeout: 120_000 }, async () => {
     const contexts = [];
     const errors = [];
-    const newProfile = async () => {
-      const context = await browser.newContext(options);
+    const newProfile = async (device = options) => {
+      const context = await browser.newContext(device);
       contexts.push(context);
       context.setDefaultTimeout(TIMEOUT_MS);
       watch(context, errors);

@@ -65,6 +65,16 @@ pageTest('reload, a second visit and the back button offer another way', phone, 
   assert.equal(visits.length, 2);
 });
 
+pageTest('another browser waits, then offers to take over', phone, async (user) => {
+  const { url } = await openSilence(user);
+  const { page } = await user.newProfile();
+  await page.goto(url);
+  await page.getByRole('heading', { name: 'Continue on your phone' }).waitFor();
+  await inspect(page);
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
+  await assertOffers(page);
+});
+
 pageTest('Not your number? is asked when the operator does not answer', phone, async (user) => {
   const { page, shop } = user;
   const { verification_id } = await openSilence(user);

@@ -234,6 +234,27 @@ pageTest('computer without a redirect URL: QR code leads to the page on the phon
   await inspect(page);
 });
 
+pageTest('computer and phone: the computer waits, and both end', { ...computer, address: MOBILE_DATA }, async (user) => {
+  const { page, newProfile } = user;
+  await page.addInitScript(() => addEventListener('DOMContentLoaded', () => {
+    const shown = JSON.parse(sessionStorage.getItem('shown') ?? '[]');
+    sessionStorage.setItem('shown', JSON.stringify([...shown, document.querySelector('h1')?.textContent]));
+  }));
+  const { url } = await open(user, { redirect_url: undefined });
+  await page.getByRole('img', { name: 'QR code with this page' }).waitFor();
+  const phone = await newProfile(android);
+  // The operator takes its time.
+  await phone.context.route((url) => url.pathname === '/v1/sandbox/operator/authorize', async (route) => {
+    await page.getByRole('heading', { name: 'Continue on your phone' }).waitFor();
+    await route.continue();
+  });
+  await phone.page.goto(url);
+  await phone.page.getByRole('button', { name: 'Confirm this phone' }).click();
+  for (const device of [page, phone.page]) await device.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+  const shown = await page.evaluate(() => JSON.parse(sessionStorage.getItem('shown')));
+  assert.deepEqual(shown, ['Confirm your phone number', 'Continue on your phone', 'Number confirmed']);
+});
+
 pageTest('the locale of the verification chooses before the browser', {
   ...android, address: WIFI, locale: 'pl',
 }, async (user) => {

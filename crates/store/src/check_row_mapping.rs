@@ -13,8 +13,8 @@ use ringtrue_domain::{
     verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, ListedProgress, RedirectSession,
-    RedirectSessionRecord, SealedVerdict, StoreError, TokenHash, VerificationRecord,
+    AttemptLog, AttemptOutcome, BegunRedirect, BrowserHash, CallbackRecord, CallbackState, LeasedCallback,
+    ListedProgress, RedirectSession, RedirectSessionRecord, SealedVerdict, StoreError, TokenHash, VerificationRecord,
 };
 use serde::{Deserialize, Serialize};
 
@@ -101,8 +101,8 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
 /// Columns of a redirect session, read after those of its check.
 macro_rules! redirect_session_columns {
     () => {
-        "redirect_sessions.input, redirect_sessions.state_hash, redirect_sessions.code_hash, redirect_sessions.verdict, \
-         redirect_sessions.wrong_codes"
+        "redirect_sessions.input, redirect_sessions.state_hash, redirect_sessions.began_at, redirect_sessions.browser_hash, \
+         redirect_sessions.code_hash, redirect_sessions.verdict, redirect_sessions.wrong_codes"
     };
 }
 pub(crate) use redirect_session_columns;
@@ -114,13 +114,22 @@ pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionReco
         return Ok((RedirectSessionRecord { check, session: None }, row));
     };
     let state_hash = row.digest_or_null("state_hash")?.map(TokenHash);
+    let (began_at, browser) = (row.instant_or_null("began_at")?, browser_hash(&mut row)?);
+    let last_redirect = began_at.map(|at| BegunRedirect { at, browser });
     let verdict = match (row.digest_or_null("code_hash")?, row.bytes_or_null("verdict")?) {
         (Some(code), Some(verdict)) => Some(SealedVerdict { code_hash: TokenHash(code), verdict: Sealed(verdict) }),
         (None, None) => None,
         _ => return Err(row.corrupt("verdict", "requires a code hash")),
     };
-    let session = RedirectSession { input, state_hash, verdict, wrong_codes: row.count("wrong_codes")? };
+    let wrong_codes = row.count("wrong_codes")?;
+    let session = RedirectSession { input, state_hash, last_redirect, verdict, wrong_codes };
     Ok((RedirectSessionRecord { check, session: Some(session) }, row))
+}
+
+fn browser_hash(row: &mut RowReader) -> Result<Option<BrowserHash>, StoreError> {
+    let bytes = row.bytes_or_null("browser_hash")?.map(<[u8; BrowserHash::BYTES]>::try_from);
+    let hash = bytes.transpose().map_err(|_| row.corrupt("browser_hash", "not a hash"))?;
+    Ok(hash.map(BrowserHash))
 }
 
 /// The first open check, or the first check if none is open. An SMS may contain an old code besides the new one.

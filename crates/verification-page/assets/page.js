@@ -1,5 +1,6 @@
 'use strict';
 // Goes to the operator, follows the verification, returns to the company at its end, and copies texts.
+// The server lets other browsers wait as long.
 const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
 const POLL_AFTER_MS = 5000;

@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("start", State::Start { own_url: Some("https://verify.example/v/token") }),
         ("silent", State::Silent),
         ("stalled", State::Stalled),
+        ("elsewhere", State::Elsewhere),
         ("confirming", State::Confirming(Confirming::Elsewhere)),
         ("confirming_return", State::Confirming(Confirming::Return("https://shop.example/"))),
         ("send_sms", sms(false, false)),

@@ -22,6 +22,8 @@ confirming-elsewhere = Schließen Sie dort ab, wo Sie begonnen haben. Diese Seit
 stalled-only-text = Ihr Mobilfunkanbieter hat nicht geantwortet. Prüfen Sie, ob mobile Daten eingeschaltet sind, und versuchen Sie es noch einmal.
 ask-stop-title = Hier beenden?
 ask-stop-text = Es gibt keinen anderen Weg, Ihre Nummer zu bestätigen.
+elsewhere-title = Weiter auf Ihrem Telefon
+elsewhere-text = Ihre Nummer wird auf Ihrem Telefon oder in einem anderen Browser bestätigt. Diese Seite geht von selbst weiter.
 
 ## Text message from the user to us
 

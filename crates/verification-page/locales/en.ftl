@@ -33,6 +33,9 @@ stalled-only-text = Your mobile operator has not answered. Check that mobile dat
 # Asked before the end, if no other way is left.
 ask-stop-title = Stop here?
 ask-stop-text = There is no other way to confirm your number.
+# Another browser went to the operator just now, such as that of the phone.
+elsewhere-title = Continue on your phone
+elsewhere-text = Your number is being confirmed on your phone or in another browser. This page follows by itself.
 
 ## Text message from the user to us
 

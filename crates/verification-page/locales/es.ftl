@@ -22,6 +22,8 @@ confirming-elsewhere = Termine donde empezó. Esta página continúa por sí sol
 stalled-only-text = Su operador móvil no ha respondido. Compruebe que los datos móviles están activados y vuelva a intentarlo.
 ask-stop-title = ¿Terminar aquí?
 ask-stop-text = No hay otra forma de confirmar su número.
+elsewhere-title = Continúe en su teléfono
+elsewhere-text = Su número se está confirmando en su teléfono o en otro navegador. Esta página continúa por sí sola.
 
 ## Text message from the user to us
 

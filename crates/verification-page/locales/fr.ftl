@@ -22,6 +22,8 @@ confirming-elsewhere = Terminez là où vous avez commencé. Cette page continue
 stalled-only-text = Votre opérateur mobile n’a pas répondu. Vérifiez que les données mobiles sont activées, puis réessayez.
 ask-stop-title = Arrêter ici ?
 ask-stop-text = Il n’y a pas d’autre moyen de confirmer votre numéro.
+elsewhere-title = Continuez sur votre téléphone
+elsewhere-text = Votre numéro est en cours de confirmation sur votre téléphone ou dans un autre navigateur. Cette page continue d’elle-même.
 
 ## Text message from the user to us
 

@@ -22,6 +22,8 @@ confirming-elsewhere = Concluda dove ha iniziato. Questa pagina prosegue da sola
 stalled-only-text = Il suo operatore mobile non ha risposto. Controlli che i dati mobili siano attivi, poi riprovi.
 ask-stop-title = Terminare qui?
 ask-stop-text = Non c’è un altro modo per confermare il suo numero.
+elsewhere-title = Continui sul suo telefono
+elsewhere-text = Il suo numero viene confermato sul suo telefono o in un altro browser. Questa pagina prosegue da sola.
 
 ## Text message from the user to us
 

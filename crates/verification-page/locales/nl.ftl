@@ -22,6 +22,8 @@ confirming-elsewhere = Rond af waar u bent begonnen. Deze pagina gaat vanzelf ve
 stalled-only-text = Uw mobiele provider heeft niet geantwoord. Controleer of mobiele data aanstaat en probeer het opnieuw.
 ask-stop-title = Hier stoppen?
 ask-stop-text = Er is geen andere manier om uw nummer te bevestigen.
+elsewhere-title = Ga verder op uw telefoon
+elsewhere-text = Uw nummer wordt bevestigd op uw telefoon of in een andere browser. Deze pagina gaat vanzelf verder.
 
 ## Text message from the user to us
 

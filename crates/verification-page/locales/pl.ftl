@@ -22,6 +22,8 @@ confirming-elsewhere = Dokończ tam, gdzie zaczęto. Ta strona przejdzie dalej s
 stalled-only-text = Operator komórkowy nie odpowiedział. Sprawdź, czy dane komórkowe są włączone, i spróbuj ponownie.
 ask-stop-title = Zakończyć tutaj?
 ask-stop-text = Nie ma innego sposobu potwierdzenia numeru.
+elsewhere-title = Kontynuuj w telefonie
+elsewhere-text = Twój numer jest potwierdzany w telefonie lub w innej przeglądarce. Ta strona przejdzie dalej sama.
 
 ## Text message from the user to us
 

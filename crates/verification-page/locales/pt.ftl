@@ -22,6 +22,8 @@ confirming-elsewhere = Termine onde começou. Esta página continua sozinha.
 stalled-only-text = A sua operadora móvel não respondeu. Verifique se os dados móveis estão ligados e tente novamente.
 ask-stop-title = Terminar aqui?
 ask-stop-text = Não há outra forma de confirmar o seu número.
+elsewhere-title = Continue no seu telefone
+elsewhere-text = O seu número está a ser confirmado no seu telefone ou noutro navegador. Esta página continua sozinha.
 
 ## Text message from the user to us
 

@@ -194,6 +194,8 @@ pub(crate) enum Message {
     StalledOnlyText,
     AskStopTitle,
     AskStopText,
+    ElsewhereTitle,
+    ElsewhereText,
     TextTitle,
     TextText,
     TextButton,

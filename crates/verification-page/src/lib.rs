@@ -80,6 +80,8 @@ pub enum State<'a> {
     },
     /// The browser went to the operator, and has not come back.
     Stalled,
+    /// Another browser went to the operator just now.
+    Elsewhere,
     /// The operator has answered; the code is not redeemed yet.
     Confirming(Confirming<'a>),
     SendSms(SmsToSend<'a>),
@@ -176,6 +178,7 @@ impl State<'_> {
         match self {
             State::Start { .. } | State::Silent => "silent",
             State::Leaving { .. } | State::Stalled => "stalled",
+            State::Elsewhere => "elsewhere",
             State::Confirming(_) => "confirming",
             State::SendSms(SmsToSend { has_arrived: true, .. }) => "sms_received",
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => "send_sms_again",
@@ -219,7 +222,7 @@ impl State<'_> {
 
     /// Whether the state changes without the user's device.
     fn is_waiting(&self) -> bool {
-        matches!(self, State::Confirming(_) | State::SendSms(_) | State::SimSwap)
+        matches!(self, State::Elsewhere | State::Confirming(_) | State::SendSms(_) | State::SimSwap)
     }
 
     /// Whether the page follows the state as soon as it is shown. A page that leaves follows it only if the operator does
@@ -233,6 +236,7 @@ impl State<'_> {
             State::Start { .. } => Message::StartTitle,
             State::Silent | State::Leaving { .. } => Message::SilentTitle,
             State::Stalled => Message::StalledTitle,
+            State::Elsewhere => Message::ElsewhereTitle,
             State::Confirming(_) => Message::ConfirmingTitle,
             State::SendSms(SmsToSend { has_arrived: true, .. }) => Message::ReceivedTitle,
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => Message::OtherSenderTitle,

@@ -58,6 +58,7 @@ fn all_states(receiver: &Msisdn) -> Vec<State<'_>> {
         State::Silent,
         State::Leaving { location: "https://operator.example/authorize?a=b&c=d" },
         State::Stalled,
+        State::Elsewhere,
         State::Confirming(Confirming::Elsewhere),
         State::Confirming(Confirming::Return("https://shop.example/back?code=\"2\"")),
         State::Confirming(Confirming::Finish),
@@ -250,6 +251,7 @@ fn page_follows_the_state_with_and_without_script() {
     for (state, refreshes) in [
         (State::Start { own_url: None }, false),
         (State::Stalled, false),
+        (State::Elsewhere, true),
         (sms(&receiver, Platform::Unknown), true),
         (received(&receiver), true),
         (State::Confirming(Confirming::Elsewhere), true),

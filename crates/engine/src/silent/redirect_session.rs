@@ -306,7 +306,9 @@ impl SilentFlow {
         {
             return Ok(RedirectStart::Concluded);
         }
-        let begin = BeginRedirect { check: check.id, network: network.clone(), state_hash, pending_redirect, at: now };
+        let (check_id, network_id) = (check.id, network.clone());
+        let begin =
+            BeginRedirect { check: check_id, network: network_id, state_hash, pending_redirect, browser, at: now };
         if !self.store.begin_redirect(begin).await? {
             return Ok(RedirectStart::Concluded);
         }
@@ -356,6 +358,7 @@ impl SilentFlow {
             network,
             state_hash: handle_hash,
             pending_redirect: self.seal_pending_redirect(check.id, &pending)?,
+            browser: state.browser,
             at: self.context.now(),
         };
         // If the check has concluded meanwhile, the handle leads to its outcome.

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::SilentFlow;
 use crate::{
     context::Context,
-    ports::{SilentResult, StoreError, TokenHash},
+    ports::{BrowserHash, SilentResult, StoreError, TokenHash},
 };
 
 /// Input of a silent check, sealed until the device opens the check's URL.
@@ -137,13 +137,6 @@ pub(crate) struct PageReturn {
     browser: BrowserHash,
 }
 
-/// Keyed hash of a browser's key and a check: identifies the browser that began the redirect of the check.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
-#[debug("BrowserHash(…)")]
-pub(crate) struct BrowserHash([u8; BROWSER_HASH_BYTES]);
-
-const BROWSER_HASH_BYTES: usize = 16;
-
 /// A `state`: the check's id, 16 random bytes, the hash of the browser if it began at the hosted page, and a 16-byte MAC.
 ///
 /// It contains the browser's hash so that the return of another browser is refused without a query, and before the
@@ -157,7 +150,7 @@ pub(super) struct RedirectState {
 
 const STATE_MAC_BYTES: usize = 16;
 const STATE_BYTES: usize = 16 + 16 + STATE_MAC_BYTES;
-const PAGE_STATE_BYTES: usize = STATE_BYTES + BROWSER_HASH_BYTES;
+const PAGE_STATE_BYTES: usize = STATE_BYTES + BrowserHash::BYTES;
 const DEVICE_TOKEN_BYTES: usize = 16;
 /// Age of the check up to which a late return still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
@@ -200,7 +193,7 @@ impl SilentFlow {
             return None;
         }
         let id = Uuid::from_slice(&body[..16]).ok().filter(|id| self.is_recent(*id))?;
-        let browser = <[u8; BROWSER_HASH_BYTES]>::try_from(&body[32..]).ok().map(BrowserHash);
+        let browser = <[u8; BrowserHash::BYTES]>::try_from(&body[32..]).ok().map(BrowserHash);
         Some(RedirectState { check: CheckId(id), browser })
     }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{Current, Verifications, input::VerificationInput};
 use crate::{
     context::Context,
-    ports::{RedirectSession, StoreError, TokenHash, VerificationRecord},
+    ports::{BegunRedirect, RedirectSession, StoreError, TokenHash, VerificationRecord},
     silent::{BrowserKey, DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
@@ -29,6 +29,8 @@ const TOKEN_BYTES: usize = 32;
 const COMPLETION_CODE_BYTES: usize = 32;
 /// Time after the end in which the page still shows it.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_mins(15);
+/// Time in which the operator of a browser may answer before others can take over. The script of the page waits as long.
+const OPERATOR_ANSWER_TIME: SignedDuration = SignedDuration::from_secs(8);
 /// Digits of the number that the page shows while the verification is open.
 const SHOWN_DIGITS: usize = 4;
 
@@ -60,6 +62,8 @@ pub enum PageState {
         step: CheckId,
         /// A device was sent to its operator, and has not returned.
         has_begun: bool,
+        /// Another browser began it just now: this one waits until then.
+        waits_until: Option<Timestamp>,
         /// Of that redirect.
         state_hash: Option<TokenHash>,
     },
@@ -217,6 +221,10 @@ impl Verifications {
                     session => PageState::Silent {
                         step: step.id,
                         has_begun: step.status() == CheckStatus::Pending,
+                        waits_until: match session.as_ref().and_then(|session| session.last_redirect) {
+                            Some(redirect) => self.waits_until(step.id, redirect, browser_keys)?,
+                            None => None,
+                        },
                         state_hash: session.and_then(|session| session.state_hash),
                     },
                 }
@@ -232,6 +240,22 @@ impl Verifications {
             },
             None => PageState::SimSwap,
         })
+    }
+
+    /// Until when a browser with these keys leaves a redirect to the browser that began it. `None`: it is its own, or it
+    /// began some time ago.
+    fn waits_until(
+        &self,
+        step: CheckId,
+        redirect: BegunRedirect,
+        browser_keys: &[BrowserKey],
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let is_own = match redirect.browser {
+            Some(browser) => self.silent.is_browser(step, browser, browser_keys)?,
+            None => false,
+        };
+        let until = redirect.at.saturating_add(OPERATOR_ANSWER_TIME).unwrap_or(Timestamp::MAX);
+        Ok((!is_own && self.context.now() < until).then_some(until))
     }
 
     fn end_state(&self, record: &VerificationRecord) -> Result<PageState, StoreError> {

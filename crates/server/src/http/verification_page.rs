@@ -49,6 +49,8 @@ use crate::pages::HTML_CONTENT_TYPE;
 
 /// Delay before the state is read again after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval in which a stream looks whether a state that changes by itself has changed.
+const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Reconnection delay of the browser in milliseconds.
@@ -198,8 +200,10 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
             wrote_at: Instant::now(),
             ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
             token: visitor.token.clone(),
+            browser_keys: visitor.browser_keys.clone(),
             first_view: Some(view),
             last_state: None,
+            waits_until: None,
             must_retry: false,
             is_over: false,
             app: app.clone(),
@@ -506,6 +510,7 @@ impl PageVisitor {
 /// What the page shows.
 fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
     match &view.state {
+        PageState::Silent { waits_until: Some(_), .. } => page::State::Elsewhere,
         PageState::Silent { has_begun: true, .. } => page::State::Stalled,
         PageState::Silent { .. } if starts_by_itself(view) => page::State::Silent,
         PageState::Silent { .. } => page::State::Start { own_url: None },
@@ -602,6 +607,7 @@ fn is_origin_of(base_url: &str, origin: &str) -> bool {
 struct EventStream {
     app: App,
     token: String,
+    browser_keys: Vec<BrowserKey>,
     follower: PageFollower,
     heartbeat: Duration,
     wrote_at: Instant,
@@ -610,6 +616,8 @@ struct EventStream {
     first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
+    /// When the state changes by itself.
+    waits_until: Option<Timestamp>,
     /// The state could not be read.
     must_retry: bool,
     is_over: bool,
@@ -627,9 +635,14 @@ impl EventStream {
                 () = shutdown.cancelled() => return None,
                 () = self.follower.changed() => {}
                 () = sleep(RETRY_INTERVAL), if self.must_retry => {}
+                () = sleep(WAIT_INTERVAL), if self.waits_until.is_some() => {
+                    if self.waits_until.is_some_and(|until| self.app.engine.clock().now() < until) {
+                        continue;
+                    }
+                }
                 () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.write(":\n\n".to_owned())),
             }
-            match self.app.engine.verifications.page(&self.token, &[]).await {
+            match self.app.engine.verifications.page(&self.token, &self.browser_keys).await {
                 Ok(Some(view)) => {
                     self.must_retry = false;
                     if let Some(event) = self.describe(&view) {
@@ -649,6 +662,10 @@ impl EventStream {
     /// `None`: the state was sent already.
     fn describe(&mut self, view: &PageView) -> Option<String> {
         let state = page_state(view, Platform::Unknown);
+        self.waits_until = match view.state {
+            PageState::Silent { waits_until, .. } => waits_until,
+            _ => None,
+        };
         let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
         if self.last_state.replace(state.name()) == Some(state.name()) {
             return None;

@@ -28,6 +28,7 @@ on_both_stores!(
     chain_with_a_redirect_url_ends_at_the_shop,
     return_of_another_browser_changes_nothing,
     begun_chain_does_not_start_again_by_itself,
+    other_browsers_wait_for_the_one_that_began,
     lost_return_is_given_again_to_its_browser,
     users_end_verifications,
     wrong_number_is_asked_before_and_after_the_start,
@@ -270,7 +271,8 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
         let again = shop.send(navigation(&silent).header("Cookie", cookie)).await.assert(303);
         assert_eq!(again.header("location"), Some(path.as_str()));
     }
-    let page = shop.expect_state(&path, "stalled").await;
+    let page = shop.send(navigation(&path).header("Cookie", &first.cookie)).await.assert(200).text();
+    assert!(page.contains("<body data-state=\"stalled\""), "{page}");
     assert!(!page.contains("http-equiv") && !page.contains("data-operator"), "{page}");
     assert!(page.contains(">Try again</button>") && page.contains(">Try another way</button>"), "{page}");
 
@@ -287,6 +289,40 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     let third = Started::new(shop.send(request).await);
     shop.send(second.come_back()).await.assert_problem(400, "bad_request");
     shop.send(third.come_back()).await.assert(302);
+}
+
+/// A computer that shows the QR code, while the phone runs the silent check.
+async fn other_browsers_wait_for_the_one_that_began(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(request(EVEN, &[])).await;
+    let silent = format!("{path}/silent");
+    let mut computer = Events::open(&Browser::new(&world), &format!("{path}/events")).await;
+    assert_eq!(computer.expect("state").await, "silent");
+    let phone = shop.press_button(&silent).await;
+    assert_eq!(computer.expect("state").await, "elsewhere");
+    let page = shop.expect_state(&path, "elsewhere").await;
+    assert!(page.contains("Continue on your phone") && !page.contains("<form"), "{page}");
+    assert!(page.contains(&format!("content=\"5;url={path}\"")), "works without JavaScript: {page}");
+    let own = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
+    assert!(own.contains("<body data-state=\"stalled\""), "{own}");
+
+    // After a time, it can take over.
+    world.advance(SignedDuration::from_secs(7));
+    shop.expect_state(&path, "elsewhere").await;
+    world.advance(SignedDuration::from_secs(1));
+    assert_eq!(computer.expect("state").await, "stalled");
+    let page = shop.expect_state(&path, "stalled").await;
+    assert!(page.contains(">Try again</button>"), "{page}");
+
+    // The phone tries again. A browser that has begun earlier waits, too.
+    let again = shop.press_button(&silent).await;
+    shop.expect_state(&path, "elsewhere").await;
+    let earlier = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
+    assert!(earlier.contains("<body data-state=\"elsewhere\""), "{earlier}");
+    shop.send(again.come_back()).await.assert(302);
+    assert_eq!(computer.expect("state").await, "done");
+    shop.expect_state(&path, "done").await;
 }
 
 async fn lost_return_is_given_again_to_its_browser(world: World) {

@@ -401,6 +401,9 @@ create table redirect_sessions (
     state_hash        bytea,
     -- Sealed.
     pending_redirect  bytea,
+    -- When the last redirect began, and in which browser if it began at the hosted page.
+    began_at          bigint,
+    browser_hash      bytea,
     -- The redirect code, and the operator's verdict that it confirms, sealed.
     code_hash         bytea,
     verdict           bytea,

@@ -334,6 +334,9 @@ create table redirect_sessions (
     state_hash        blob,
     -- Sealed.
     pending_redirect  blob,
+    -- When the last redirect began, and in which browser if it began at the hosted page.
+    began_at          integer,
+    browser_hash      blob,
     -- The redirect code, and the operator's verdict that it confirms, sealed.
     code_hash         blob,
     verdict           blob,

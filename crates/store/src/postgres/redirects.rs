@@ -118,9 +118,13 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
     BatchStatement::new(
         "update redirect_sessions held
             set state_hash = new.state_hash, pending_redirect = new.pending_redirect,
+                began_at = coalesce(new.began_at, held.began_at),
+                browser_hash = case when new.began_at is null then held.browser_hash else new.browser_hash end,
                 code_hash = coalesce(new.code_hash, held.code_hash), verdict = coalesce(new.verdict, held.verdict)
-           from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::smallint[])
-                as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict, bucket)
+           from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::smallint[],
+                       $8::bigint[], $9::bytea[])
+                as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict, bucket, began_at,
+                        browser_hash)
           where held.check_id = new.check_id and held.bucket = new.bucket and held.bucket = any($7)
             and case when new.consumed_hash is null then held.code_hash is null
                      else held.state_hash = new.consumed_hash end
@@ -142,6 +146,10 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
         _ => None,
     })
     .column(operations, |operation| operation.check().bucket().number())
+    .column(operations, |operation| begin_redirect(operation).map(|redirect| redirect.at.as_millisecond()))
+    .column(operations, |operation| {
+        begin_redirect(operation).and_then(|redirect| redirect.browser.as_ref()).map(|hash| &hash.0[..])
+    })
 }
 
 fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {

@@ -317,16 +317,17 @@ fn begin_redirect(
     tx: &mut BatchTransaction<'_>,
     redirect: &BeginRedirect,
 ) -> Result<TransactionEnd<Option<Row>>, StoreError> {
-    let BeginRedirect { check, network, state_hash, pending_redirect, at } = redirect;
+    let BeginRedirect { check, network, state_hash, pending_redirect, browser, at } = redirect;
+    let browser = browser.as_ref().map(|hash| &hash.0[..]);
     let before = tx.query_first(
         "select id, project_id, product, created_at, status, network_id from checks
           where id = $1 and status in ('ACCEPTED', 'PENDING')",
         values![*check],
     )?;
     let Some(before) = before else { return Ok(TransactionEnd::Rollback(None)) };
-    let update = "update redirect_sessions set state_hash = $1, pending_redirect = $2
-                   where check_id = $3 and code_hash is null";
-    let updated = tx.execute(update, values![*state_hash, pending_redirect, *check])?;
+    let update = "update redirect_sessions set state_hash = $1, pending_redirect = $2, began_at = $3, browser_hash = $4
+                   where check_id = $5 and code_hash is null";
+    let updated = tx.execute(update, values![*state_hash, pending_redirect, *at, browser, *check])?;
     if updated == 0 {
         return Ok(TransactionEnd::Rollback(None));
     }

@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, ConcludeOutcome, ConsumedState, RedirectSession, RedirectSessionRecord, Store, TenantLookup,
+    BeginRedirect, BegunRedirect, ConcludeOutcome, ConsumedState, RedirectSession, RedirectSessionRecord, Store, TenantLookup,
     TokenHash, UsageFilter, UsageGrouping,
 };
 
@@ -79,7 +79,8 @@ pub async fn new_check_has_a_redirect_session(fixture: &StoreFixture) {
             store.create_check(new.clone()).await.unwrap();
             assert_eq!(find(store, &check).await, check);
             let ringtrue_engine::ports::Expectation::Device { input } = new.expectation else { panic!() };
-            let progress = RedirectSession { input, state_hash: None, verdict: None, wrong_codes: 0 };
+            let progress =
+                RedirectSession { input, state_hash: None, last_redirect: None, verdict: None, wrong_codes: 0 };
             assert_eq!(
                 redirect_session(store, &check).await,
                 RedirectSessionRecord { check: check.map(AnyVerdict::from), session: Some(progress) }
@@ -128,20 +129,27 @@ pub async fn second_redirect_replaces_the_state(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let check = store_check(store, ProjectId(sample::uuid()), Product::SecureSna).await;
     let [first, second, third] = ["23410", "23420", "23410"].map(|network| silent_sample::redirect(&check, network));
+    let second = BeginRedirect { at: sample::later(9), ..second };
+    let third = BeginRedirect { browser: None, at: sample::later(10), ..third };
     let state_hash = async || redirect_session(store, &check).await.session.unwrap().state_hash;
+    let last_redirect = async || redirect_session(store, &check).await.session.unwrap().last_redirect;
+    let begun = |redirect: &BeginRedirect| Some(BegunRedirect { at: redirect.at, browser: redirect.browser });
     for redirect in [&first, &second] {
         assert!(store.begin_redirect(redirect.clone()).await.unwrap());
         assert_eq!(state_hash().await, Some(redirect.state_hash));
+        assert_eq!(last_redirect().await, begun(redirect));
     }
     let pending_redirect_of = async |redirect: &BeginRedirect| {
         store.consume_state(check.id, redirect.state_hash).await.unwrap().map(|back| back.pending_redirect)
     };
     assert_eq!(pending_redirect_of(&first).await, None);
     assert_eq!(pending_redirect_of(&second).await, Some(second.pending_redirect.clone()));
-    assert_eq!(state_hash().await, None);
+    assert_eq!((state_hash().await, last_redirect().await), (None, begun(&second)));
     assert!(store.begin_redirect(third.clone()).await.unwrap(), "a new redirect after a consumed state");
     assert_eq!(pending_redirect_of(&second).await, None);
     assert_eq!(pending_redirect_of(&third).await, Some(third.pending_redirect.clone()));
+    assert!(store.store_verdict(check.id, silent_sample::sealed_verdict()).await.unwrap());
+    assert_eq!(last_redirect().await, begun(&third));
 }
 
 pub async fn concurrent_redirects_leave_one_valid_state(fixture: &StoreFixture) {

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord, SealedVerdict,
+    BeginRedirect, BrowserHash, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord, SealedVerdict,
     Store, TokenHash,
 };
 
@@ -58,6 +58,7 @@ pub fn redirect(check: &SilentCheck, network: &str) -> BeginRedirect {
         network: network.parse().unwrap(),
         state_hash: TokenHash(sample::random()),
         pending_redirect: Sealed(sample::random::<40>().to_vec()),
+        browser: Some(BrowserHash(sample::random())),
         at: check.created_at + SignedDuration::from_secs(1),
     }
 }

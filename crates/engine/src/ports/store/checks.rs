@@ -16,6 +16,7 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{ProjectId, WorkspaceId},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{IdempotentResponse, NewVerification, StoreError, TenantLookup};
 use crate::search_limit::SearchLimiter;
@@ -206,6 +207,15 @@ pub trait CheckStore: Send + Sync {
 #[debug("TokenHash(…)")]
 pub struct TokenHash(pub [u8; 32]);
 
+/// Keyed hash of a browser's key and a check: identifies the browser that began the redirect of the check.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
+#[debug("BrowserHash(…)")]
+pub struct BrowserHash(pub [u8; BrowserHash::BYTES]);
+
+impl BrowserHash {
+    pub const BYTES: usize = 16;
+}
+
 /// A check with its redirect session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectSessionRecord {
@@ -219,8 +229,18 @@ pub struct RedirectSession {
     pub input: Sealed,
     /// Of the last redirect, until its `state` is consumed.
     pub state_hash: Option<TokenHash>,
+    /// The last redirect, also after its `state` is consumed.
+    pub last_redirect: Option<BegunRedirect>,
     pub verdict: Option<SealedVerdict>,
     pub wrong_codes: u32,
+}
+
+/// When a device was redirected to its operator, and by which browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunRedirect {
+    pub at: Timestamp,
+    /// `None`: it did not begin at the hosted page.
+    pub browser: Option<BrowserHash>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,6 +257,8 @@ pub struct BeginRedirect {
     pub state_hash: TokenHash,
     /// Sealed data for the return of the device.
     pub pending_redirect: Sealed,
+    /// `None`: it did not begin at the hosted page.
+    pub browser: Option<BrowserHash>,
     pub at: Timestamp,
 }
 
