@@ -87,6 +87,23 @@ pageTest('two verifications in two tabs of one browser', phone, async (user) => 
   for (const { page } of [user, second]) await page.getByRole('heading', { name: 'Welcome' }).waitFor();
 });
 
+pageTest('one verification in two tabs of one browser', phone, async (user) => {
+  const { page, context } = user;
+  let verification;
+  const first = await beginAndIntercept(user, async () => { verification = await open(user); });
+  // The other tab tries again before the first comes back.
+  const tab = await context.newPage();
+  const second = await beginAndIntercept({ page: tab, context }, async () => {
+    await tab.goto(verification.url);
+    await tab.getByRole('button', { name: 'Try again' }).click();
+  });
+  await page.goto(first);
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
+  await tab.goto(second);
+  await tab.getByRole('heading', { name: 'Welcome' }).waitFor();
+  await page.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+});
+
 pageTest('a lost return is given again to the browser that began, and to no other', phone, async (user) => {
   const { page, context, shop, newProfile } = user;
   const isReturn = (request) => request.url().startsWith(`${shop.origin}/down`);

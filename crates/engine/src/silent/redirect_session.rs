@@ -385,7 +385,7 @@ impl SilentFlow {
                     SessionState::Finished(outcome) => outcome,
                 }
             }
-            None => self.handle_used_handle(id).await?,
+            None => self.handle_used_handle(state).await?,
         };
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
@@ -417,7 +417,7 @@ impl SilentFlow {
         let connector = self.operators.silent_connector(returned.connector).ok_or(RedirectError::InvalidState)?;
         self.limit_return(returned.state, returned.address)?;
         let Some(consumed) = self.store.consume_state(id, self.state_hash(id, returned.state)?).await? else {
-            return self.handle_invalid_state(id).await.map(Returned::Finished);
+            return self.handle_invalid_state(state).await.map(Returned::Finished);
         };
         let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
         let (check, input) = match self.load_session(consumed.record).await? {
@@ -497,24 +497,33 @@ impl SilentFlow {
     }
 
     /// A device that repeats its return gets the outcome of its check.
-    async fn handle_invalid_state(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
-        let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
+    async fn handle_invalid_state(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
+        let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         match self.load_session(record).await? {
-            SessionState::Open(..) => Err(RedirectError::InvalidState),
+            SessionState::Open(check, _) => self.superseded_outcome(&check, state),
             SessionState::Finished(outcome) => Ok(outcome),
         }
     }
 
-    /// The outcome of a handle that is used, or that was issued for a check that had failed.
-    async fn handle_used_handle(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
-        let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
+    /// The outcome of a handle that is used, or that was issued for a check that had failed or begun anew.
+    async fn handle_used_handle(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
+        let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         let error_code = record.check.error_code();
         match self.load_session(record).await? {
-            SessionState::Open(..) => Err(RedirectError::InvalidState),
+            SessionState::Open(check, _) => self.superseded_outcome(&check, state),
             SessionState::Finished(outcome) => Ok(match error_code {
                 Some(code) => RedirectOutcome { result: Err(RedirectFailure::Failed(code)), ..outcome },
                 None => outcome,
             }),
+        }
+    }
+
+    /// A `state` that a newer redirect has replaced, such as that of another tab, leads back to the hosted page if it
+    /// began there.
+    fn superseded_outcome(&self, check: &SilentCheck, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
+        match state.browser {
+            Some(_) => Ok(self.build_outcome(check, Err(failure_of(check)))),
+            None => Err(RedirectError::InvalidState),
         }
     }
 

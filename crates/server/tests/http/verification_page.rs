@@ -29,6 +29,7 @@ on_both_stores!(
     return_of_another_browser_changes_nothing,
     begun_chain_does_not_start_again_by_itself,
     other_browsers_wait_for_the_one_that_began,
+    two_tabs_of_one_browser_do_not_disturb_each_other,
     lost_return_is_given_again_to_its_browser,
     users_end_verifications,
     wrong_number_is_asked_before_and_after_the_start,
@@ -287,8 +288,11 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     let third = shop.submit(&silent, &[]).await.assert(303);
     let request = Request::get(third.header("location").unwrap()).header("Cookie", cookie_of(&third));
     let third = Started::new(shop.send(request).await);
-    shop.send(second.come_back()).await.assert_problem(400, "bad_request");
-    shop.send(third.come_back()).await.assert(302);
+    // A return that another one has replaced leads back to the page.
+    let replaced = shop.send(second.come_back()).await.assert(302);
+    assert_eq!(replaced.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
+    shop.expect_state(&path, "elsewhere").await;
+    assert!(shop.send(third.come_back()).await.assert(302).header("location").unwrap().starts_with(SHOP));
 }
 
 /// A computer that shows the QR code, while the phone runs the silent check.
@@ -323,6 +327,39 @@ async fn other_browsers_wait_for_the_one_that_began(world: World) {
     shop.send(again.come_back()).await.assert(302);
     assert_eq!(computer.expect("state").await, "done");
     shop.expect_state(&path, "done").await;
+}
+
+async fn two_tabs_of_one_browser_do_not_disturb_each_other(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for created in [request(EVEN, &[]), with_redirect(EVEN)] {
+        let has_redirect_url = created.redirect_url.is_some();
+        let (verification, path) = shop.create(created).await;
+        let silent = format!("{path}/silent");
+        let first = shop.press_button(&silent).await;
+        // The other tab tries again, before the first comes back.
+        let form = Request::post(&silent).header("Sec-Fetch-Site", "same-origin").header("Cookie", &first.cookie);
+        let permitted = shop.send(form.form(&[])).await.assert(303);
+        let leave = navigation(permitted.header("location").unwrap()).header("Cookie", &first.cookie);
+        let second = Started::new(shop.send(leave).await);
+        assert_eq!(second.cookie, first.cookie);
+        let page = format!("{}{path}", world.node.base_url);
+        for _ in 0..2 {
+            let back = shop.send(first.come_back()).await.assert(302);
+            assert_eq!(back.header("location"), Some(page.as_str()));
+        }
+        // Another browser learns nothing.
+        shop.send(Request::get(&callback(&first.state))).await.assert_problem(403, "forbidden");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
+        let back = shop.send(second.come_back()).await.assert(302);
+        let target = if has_redirect_url { SHOP } else { page.as_str() };
+        assert!(back.header("location").unwrap().starts_with(target));
+        // The first tab shows what the second reached.
+        let back = shop.send(first.come_back()).await.assert(302);
+        assert_eq!(back.header("location"), Some(page.as_str()));
+        let state = if has_redirect_url { "confirming" } else { "done" };
+        shop.expect_state(&path, state).await;
+    }
 }
 
 async fn lost_return_is_given_again_to_its_browser(world: World) {
