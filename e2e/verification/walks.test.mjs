@@ -255,6 +255,32 @@ pageTest('computer and phone: the computer waits, and both end', { ...computer, 
   assert.deepEqual(shown, ['Confirm your phone number', 'Continue on your phone', 'Number confirmed']);
 });
 
+/** Loses the cookie that the button sets, as a browser that blocks cookies does. */
+async function blockCookies(context) {
+  await context.route((url) => url.pathname.endsWith('/silent'), async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    const headers = { ...route.request().headers(), 'sec-fetch-site': 'same-origin' };
+    const response = await route.fetch({ headers, maxRedirects: 0 });
+    await context.clearCookies();
+    const { 'set-cookie': _, ...kept } = response.headers();
+    return route.fulfill({ response, headers: kept });
+  });
+}
+
+pageTest('blocked cookies: the page says so, and goes on when they are allowed', {
+  ...android, address: MOBILE_DATA,
+}, async (user) => {
+  const { page, context } = user;
+  await open(user, { redirect_url: undefined });
+  await blockCookies(context);
+  await page.getByRole('button', { name: 'Confirm this phone' }).click();
+  await page.getByRole('alert').getByText('Allow cookies for this page').waitFor();
+  await inspect(page);
+  await context.unrouteAll();
+  await page.getByRole('button', { name: 'Confirm this phone' }).click();
+  await page.getByRole('heading', { name: 'Number confirmed' }).waitFor();
+});
+
 pageTest('the locale of the verification chooses before the browser', {
   ...android, address: WIFI, locale: 'pl',
 }, async (user) => {

@@ -24,6 +24,7 @@ ask-stop-title = Hier beenden?
 ask-stop-text = Es gibt keinen anderen Weg, Ihre Nummer zu bestätigen.
 elsewhere-title = Weiter auf Ihrem Telefon
 elsewhere-text = Ihre Nummer wird auf Ihrem Telefon oder in einem anderen Browser bestätigt. Diese Seite geht von selbst weiter.
+allow-cookies = Dieser Schritt braucht ein Cookie, das Ihr Browser blockiert hat. Erlauben Sie Cookies für diese Seite und versuchen Sie es noch einmal.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Dieser Link wurde bereits verwendet
 other-browser-title = In einem anderen Browser begonnen
 other-browser-text = Es wurde nichts bestätigt. Haben Sie dies selbst begonnen, gehen Sie zurück in den Browser, in dem Sie begonnen haben. Sonst können Sie diese Seite schließen.
 start-again-text = Kehren Sie zur App oder Website zurück, von der Sie kommen, um neu zu beginnen.
+other-browser-cookies = Ist es noch derselbe Browser, erlauben Sie Cookies und beginnen Sie neu.

@@ -36,6 +36,8 @@ ask-stop-text = There is no other way to confirm your number.
 # Another browser went to the operator just now, such as that of the phone.
 elsewhere-title = Continue on your phone
 elsewhere-text = Your number is being confirmed on your phone or in another browser. This page follows by itself.
+# After a tap: the silent check is bound to the browser by a cookie.
+allow-cookies = This step needs a cookie, and your browser blocked it. Allow cookies for this page, then try again.
 
 ## Text message from the user to us
 
@@ -116,3 +118,5 @@ used-title = This link was already used
 other-browser-title = Started in another browser
 other-browser-text = Nothing was confirmed. If you started this yourself, go back to the browser in which you did. Otherwise you can close this page.
 start-again-text = Go back to the app or site that sent you here to start again.
+# After other-browser-text: a browser that blocks cookies looks like another one.
+other-browser-cookies = If you are still in that browser, allow cookies and start again.

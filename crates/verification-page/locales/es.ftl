@@ -24,6 +24,7 @@ ask-stop-title = ¿Terminar aquí?
 ask-stop-text = No hay otra forma de confirmar su número.
 elsewhere-title = Continúe en su teléfono
 elsewhere-text = Su número se está confirmando en su teléfono o en otro navegador. Esta página continúa por sí sola.
+allow-cookies = Este paso necesita una cookie que su navegador ha bloqueado. Permita las cookies para esta página y vuelva a intentarlo.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Este enlace ya se ha usado
 other-browser-title = Se empezó en otro navegador
 other-browser-text = No se confirmó nada. Si lo empezó usted, vuelva al navegador en el que empezó. Si no, puede cerrar esta página.
 start-again-text = Vuelva a la aplicación o al sitio que le ha enviado aquí para empezar de nuevo.
+other-browser-cookies = Si sigue en ese navegador, permita las cookies y empiece de nuevo.

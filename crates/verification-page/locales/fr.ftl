@@ -24,6 +24,7 @@ ask-stop-title = Arrêter ici ?
 ask-stop-text = Il n’y a pas d’autre moyen de confirmer votre numéro.
 elsewhere-title = Continuez sur votre téléphone
 elsewhere-text = Votre numéro est en cours de confirmation sur votre téléphone ou dans un autre navigateur. Cette page continue d’elle-même.
+allow-cookies = Cette étape a besoin d’un cookie que votre navigateur a bloqué. Autorisez les cookies pour cette page, puis réessayez.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Ce lien a déjà été utilisé
 other-browser-title = Commencé dans un autre navigateur
 other-browser-text = Rien n’a été confirmé. Si vous avez commencé vous-même, revenez au navigateur utilisé. Sinon, vous pouvez fermer cette page.
 start-again-text = Retournez à l’application ou au site qui vous a envoyé ici pour recommencer.
+other-browser-cookies = Si c’est bien ce navigateur, autorisez les cookies et recommencez.

@@ -24,6 +24,7 @@ ask-stop-title = Terminare qui?
 ask-stop-text = Non c’è un altro modo per confermare il suo numero.
 elsewhere-title = Continui sul suo telefono
 elsewhere-text = Il suo numero viene confermato sul suo telefono o in un altro browser. Questa pagina prosegue da sola.
+allow-cookies = Questo passaggio richiede un cookie che il suo browser ha bloccato. Consenta i cookie per questa pagina, poi riprovi.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Questo link è già stato usato
 other-browser-title = Iniziato in un altro browser
 other-browser-text = Non è stato confermato nulla. Se ha iniziato lei, torni al browser in cui ha iniziato. Altrimenti può chiudere questa pagina.
 start-again-text = Torni all’app o al sito che l’ha portata qui per ricominciare.
+other-browser-cookies = Se è ancora in quel browser, consenta i cookie e ricominci.

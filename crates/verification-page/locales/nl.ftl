@@ -24,6 +24,7 @@ ask-stop-title = Hier stoppen?
 ask-stop-text = Er is geen andere manier om uw nummer te bevestigen.
 elsewhere-title = Ga verder op uw telefoon
 elsewhere-text = Uw nummer wordt bevestigd op uw telefoon of in een andere browser. Deze pagina gaat vanzelf verder.
+allow-cookies = Deze stap heeft een cookie nodig die uw browser heeft geblokkeerd. Sta cookies toe voor deze pagina en probeer het opnieuw.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Deze link is al gebruikt
 other-browser-title = In een andere browser begonnen
 other-browser-text = Er is niets bevestigd. Bent u dit zelf begonnen, ga dan terug naar de browser waarin u begon. Anders kunt u deze pagina sluiten.
 start-again-text = Ga terug naar de app of site die u hierheen heeft gestuurd om opnieuw te beginnen.
+other-browser-cookies = Zit u nog in die browser, sta dan cookies toe en begin opnieuw.

@@ -24,6 +24,7 @@ ask-stop-title = Zakończyć tutaj?
 ask-stop-text = Nie ma innego sposobu potwierdzenia numeru.
 elsewhere-title = Kontynuuj w telefonie
 elsewhere-text = Twój numer jest potwierdzany w telefonie lub w innej przeglądarce. Ta strona przejdzie dalej sama.
+allow-cookies = Ten krok wymaga pliku cookie, który przeglądarka zablokowała. Zezwól na pliki cookie dla tej strony i spróbuj ponownie.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Ten link został już użyty
 other-browser-title = Rozpoczęto w innej przeglądarce
 other-browser-text = Niczego nie potwierdzono. Jeśli to Ty zaczynasz, wróć do przeglądarki, w której zaczęto. W przeciwnym razie możesz zamknąć tę stronę.
 start-again-text = Wróć do aplikacji lub witryny, z której pochodzi link, aby zacząć od nowa.
+other-browser-cookies = Jeśli to wciąż ta sama przeglądarka, zezwól na pliki cookie i zacznij od nowa.

@@ -24,6 +24,7 @@ ask-stop-title = Terminar aqui?
 ask-stop-text = Não há outra forma de confirmar o seu número.
 elsewhere-title = Continue no seu telefone
 elsewhere-text = O seu número está a ser confirmado no seu telefone ou noutro navegador. Esta página continua sozinha.
+allow-cookies = Este passo precisa de um cookie que o seu navegador bloqueou. Permita cookies para esta página e tente novamente.
 
 ## Text message from the user to us
 
@@ -98,3 +99,4 @@ used-title = Este link já foi usado
 other-browser-title = Começou noutro navegador
 other-browser-text = Nada foi confirmado. Se foi você que começou, volte ao navegador onde começou. Caso contrário, pode fechar esta página.
 start-again-text = Volte à aplicação ou ao site que o trouxe até aqui para recomeçar.
+other-browser-cookies = Se ainda está nesse navegador, permita cookies e comece de novo.

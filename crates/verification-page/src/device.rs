@@ -68,6 +68,10 @@ impl DevicePage<'_> {
                 DeviceState::Code(code) => Some(code),
                 _ => None,
             },
+            hint: match self.state {
+                DeviceState::OtherBrowser => Some(self.language.format(Message::OtherBrowserCookies, &arguments)),
+                _ => None,
+            },
             brand_style: &brand_style,
             logo_url: logo.as_ref().map(|(url, _)| *url),
         };
@@ -88,6 +92,7 @@ struct DeviceTemplate<'a> {
     page: &'a DevicePage<'a>,
     title: String,
     text: String,
+    hint: Option<String>,
     code: Option<&'a str>,
     brand_style: &'a str,
     logo_url: Option<&'a str>,

@@ -196,6 +196,7 @@ pub(crate) enum Message {
     AskStopText,
     ElsewhereTitle,
     ElsewhereText,
+    AllowCookies,
     TextTitle,
     TextText,
     TextButton,
@@ -254,6 +255,7 @@ pub(crate) enum Message {
     UsedTitle,
     OtherBrowserTitle,
     OtherBrowserText,
+    OtherBrowserCookies,
     StartAgainText,
 }
 

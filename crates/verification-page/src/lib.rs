@@ -51,7 +51,15 @@ pub struct Page<'a> {
     pub is_framed: bool,
     /// A method other than the current one is left.
     pub has_other_method: bool,
+    /// Why what the user tried did not work.
+    pub notice: Option<Notice>,
     pub state: State<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The browser did not keep the cookie that the silent check needs.
+    AllowCookies,
 }
 
 /// The company that asks for the verification.
@@ -371,6 +379,11 @@ impl Page<'_> {
     fn may_stop(&self) -> bool {
         let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
         is_silent && !self.has_other_method
+    }
+
+    fn says_allow_cookies(&self) -> bool {
+        self.notice == Some(Notice::AllowCookies)
+            && matches!(self.state, State::Start { .. } | State::Stalled | State::Elsewhere)
     }
 
     fn stalled_text(&self) -> Message {

@@ -6,8 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
-    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Page, QrSvg, Question, QuestionSubject,
-    RenderedPage, SmsToSend, State, detect_platform,
+    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Notice, Page, QrSvg, Question,
+    QuestionSubject, RenderedPage, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
@@ -87,6 +87,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         query: "?lang=de&sim=%2B990123",
         is_framed: false,
         has_other_method: true,
+        notice: Some(Notice::AllowCookies),
         state,
     }
 }
@@ -243,6 +244,22 @@ fn last_method_is_not_given_up_without_a_question() {
     assert!(!html.contains(&next) && html.contains("name=\"reason\" value=\"give_up\""), "{html}");
     let elsewhere = english(State::Confirming(Confirming::Elsewhere)).html;
     assert!(!elsewhere.contains("<form") && elsewhere.contains("Finish where you started."), "{elsewhere}");
+}
+
+#[test]
+fn page_says_that_cookies_are_needed() {
+    for (state, is_said) in [
+        (State::Start { own_url: None }, true),
+        (State::Stalled, true),
+        (State::Elsewhere, true),
+        (State::Leaving { location: "https://operator.example/" }, false),
+        (State::SimSwap, false),
+    ] {
+        let html = english(state.clone()).html;
+        assert_eq!(html.contains("<p role=\"alert\">This step needs a cookie"), is_said, "{html}");
+        let html = Page { notice: None, ..page(state, "Acme", Language::English) }.render().html;
+        assert!(!html.contains("cookie"), "{html}");
+    }
 }
 
 #[test]

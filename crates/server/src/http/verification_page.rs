@@ -29,9 +29,10 @@ use ringtrue_engine::{
     verifications::{PageFailure, PageFollower, PageState, PageView},
 };
 use ringtrue_verification_page::{
-    self as page, Confirming, Failure, Language, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
+    self as page, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
     detect_platform,
 };
+use strum::{EnumString, IntoStaticStr};
 use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 
@@ -60,6 +61,8 @@ const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 const STREAM_RETRY_AFTER: u32 = 5;
 /// Query parameter with the permit to start the silent check.
 const PERMIT_PARAMETER: &str = "go";
+/// Query parameter with a [`StartHint`].
+const START_PARAMETER: &str = "start";
 /// Longest value of a query parameter that links of the page carry on.
 const MAX_PARAMETER_BYTES: usize = 64;
 
@@ -99,14 +102,17 @@ async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
 async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let left = async {
         let view = visitor.view_for_action(&app).await?;
-        let Some(key) = visitor.permitted_key(&app, &view)? else { return visitor.redirect_to_page("") };
+        let Some(key) = visitor.permitted_key(&app, &view)? else {
+            let hint = visitor.refused_start(&app, &view);
+            return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
+        };
         let address = visitor.context.client_ip;
         let begun =
             app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
             // It has failed, and the page shows what follows.
-            NextStep::Finish(_) => return visitor.redirect_to_page(""),
+            NextStep::Finish(_) => return visitor.redirect_to_page(),
         };
         set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
@@ -127,9 +133,9 @@ async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: Hea
         }
         let key = visitor.own_or_new_key(&app, view.verification)?;
         let Some(permit) = app.engine.verifications.start_permit(&view, &key)? else {
-            return visitor.redirect_to_page("");
+            return visitor.redirect_to_page();
         };
-        let mut response = visitor.redirect_to_page(&permit)?;
+        let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;
         set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
     };
@@ -152,7 +158,7 @@ async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Req
         let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
         visitor.view_for_action(&app).await?;
         app.engine.verifications.page_give_up(&visitor.token, method).await?;
-        visitor.redirect_to_page("")
+        visitor.redirect_to_page()
     };
     visitor.respond(given_up.await)
 }
@@ -171,7 +177,7 @@ async fn end(State(app): State<App>, visitor: PageVisitor, request: Request) -> 
             QuestionSubject::WrongNumber => UserEnd::WrongNumber,
         };
         app.engine.verifications.end_by_user(&visitor.token, end).await?;
-        visitor.redirect_to_page("")
+        visitor.redirect_to_page()
     };
     visitor.respond(ended.await)
 }
@@ -256,6 +262,8 @@ struct PageVisitor {
     query: String,
     /// Permit of a form to start the silent check.
     permit: Option<String>,
+    /// Why the silent check did not start.
+    start_hint: Option<StartHint>,
     /// What the page asks.
     question: Option<QuestionSubject>,
     /// Number of the SIM in a simulated device.
@@ -267,6 +275,16 @@ struct PageVisitor {
     navigation: Navigation,
     /// The console's handset shows the page.
     is_framed: bool,
+}
+
+/// What the page says to a browser that was refused the start of the silent check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+enum StartHint {
+    /// It starts by a button.
+    Tap,
+    /// The browser has to accept cookies.
+    Cookies,
 }
 
 /// How a browser came to a URL, by its `Sec-Fetch` headers.
@@ -321,6 +339,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
             sim,
             permit: parameter(PERMIT_PARAMETER),
+            start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
             navigation: Navigation::from_headers(&parts.method, &parts.headers),
             ..PageVisitor::new(&state.app, context, token, language, &parts.headers)
@@ -347,6 +366,7 @@ impl PageVisitor {
             accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
             platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
             browser_keys: browser_cookie::read_keys(app, headers),
+            start_hint: None,
             navigation: Navigation::Other,
             is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
             context,
@@ -410,14 +430,31 @@ impl PageVisitor {
         }
     }
 
-    /// With a permit, the redirect goes on to the silent check.
-    fn redirect_to_page(&self, permit: &str) -> Result<Response, Problem> {
-        let location = if permit.is_empty() {
-            format!("{}{}", self.path, self.query)
-        } else {
-            let separator = if self.query.is_empty() { '?' } else { '&' };
-            format!("{}/silent{}{separator}{PERMIT_PARAMETER}={permit}", self.path, self.query)
-        };
+    /// What the page says after it could not start the silent check. Without it, a page that starts by itself would
+    /// send the browser here again.
+    fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
+        let is_own = self.navigation != Navigation::Other;
+        match view.state {
+            // The form gave this browser a key, which it did not keep.
+            PageState::Silent { .. }
+                if self.permit.is_some() && is_own && self.own_key(app, view.verification).is_none() =>
+            {
+                Some(StartHint::Cookies)
+            }
+            _ if starts_by_itself(view) => Some(StartHint::Tap),
+            _ => None,
+        }
+    }
+
+    fn redirect_to_page(&self) -> Result<Response, Problem> {
+        self.redirect("", None)
+    }
+
+    /// Redirects to the page, or to an action of it.
+    fn redirect(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
+        let location = format!("{}{action}{}{parameter}", self.path, self.query);
         let location = HeaderValue::try_from(location)
             .map_err(|_| Problem::internal(&"path of a page is not a valid header value"))?;
         let mut response = Response::default();
@@ -430,8 +467,10 @@ impl PageVisitor {
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
         let state = match page_state(view, self.platform) {
-            // Without the headers it could not start.
-            page::State::Silent if self.navigation == Navigation::Unknown => page::State::Start { own_url: None },
+            // Without the headers it could not start, and where it was refused it would be again.
+            page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
+                page::State::Start { own_url: None }
+            }
             page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
             state => state,
         };
@@ -471,6 +510,10 @@ impl PageVisitor {
             query: &self.query,
             is_framed: self.is_framed,
             has_other_method: view.is_some_and(|view| view.has_other_method),
+            notice: match self.start_hint {
+                Some(StartHint::Cookies) => Some(Notice::AllowCookies),
+                Some(StartHint::Tap) | None => None,
+            },
             state,
         }
         .render();

@@ -37,6 +37,8 @@ on_both_stores!(
     verdict_of_another_browser_offers_no_other_way,
     failed_chain_leads_to_a_text_message_with_its_own_code,
     looking_changes_nothing,
+    refused_start_leads_to_the_button,
+    blocked_cookies_are_named,
     a_form_that_is_sent_twice_gives_up_one_step,
     events_say_when_the_state_changed,
 );
@@ -251,6 +253,7 @@ async fn return_of_another_browser_changes_nothing(world: World) {
             let image = Request::get(&callback(&started.state)).header("Sec-Fetch-Dest", "document");
             let page = shop.send(image.header("Cookie", cookie)).await.assert(403).text();
             assert!(page.contains("Started in another browser") && page.contains("Nothing was confirmed"), "{page}");
+            assert!(page.contains("allow cookies and start again"), "{page}");
         }
         assert_eq!(operator.returned_devices().len(), before, "the operator was not asked");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
@@ -533,6 +536,64 @@ async fn looking_changes_nothing(world: World) {
         assert_eq!(read.check.status(), CheckStatus::Accepted);
         assert_eq!(read.next_step, verification.next_step);
         shop.expect_state(&path, "silent").await;
+    }
+    assert!(operator.returned_devices().is_empty());
+}
+
+/// A page that starts by itself must not send a browser to a start that is refused, again and again.
+async fn refused_start_leads_to_the_button(world: World) {
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (verification, path) = shop.create(with_redirect(EVEN)).await;
+    for site in ["none", "same-site", "cross-site"] {
+        let visit = |path: &str| fetch(path, site, "navigate", "document");
+        let page = shop.send(visit(&path)).await.assert(200).text();
+        assert!(page.contains(&format!("content=\"0;url={path}/silent\"")), "{page}");
+        let refused = shop.send(visit(&format!("{path}/silent?lang=de"))).await.assert(303);
+        let location = refused.header("location").unwrap();
+        assert_eq!(location, format!("{path}?lang=de&start=tap"));
+        let page = shop.send(visit(location)).await.assert(200).text();
+        assert!(page.contains("Dieses Telefon bestätigen") && !page.contains("http-equiv"), "{page}");
+        assert!(!page.contains("Cookie"), "{page}");
+    }
+    assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+    let started = shop.press_button(&format!("{path}/silent")).await;
+    let back = shop.send(started.come_back()).await.assert(302);
+    assert!(back.header("location").unwrap().starts_with(SHOP));
+}
+
+/// A browser that keeps no cookies can start nothing, and is told why.
+async fn blocked_cookies_are_named(world: World) {
+    let operator = ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    for created in [request(EVEN, &[]), with_redirect(EVEN)] {
+        let (verification, path) = shop.create(created).await;
+        let press = async || {
+            let permitted = shop.submit(&format!("{path}/silent?lang=en"), &[]).await.assert(303);
+            let leave = permitted.header("location").unwrap().to_owned();
+            let refused = shop.send(navigation(&leave)).await.assert(303);
+            let location = refused.header("location").unwrap().to_owned();
+            assert_eq!(location, format!("{path}?lang=en&start=cookies"));
+            shop.send(navigation(&location)).await.assert(200).text()
+        };
+        let page = press().await;
+        assert!(page.contains("Allow cookies for this page") && page.contains("Confirm this phone"), "{page}");
+        assert!(page.contains("<body data-state=\"silent\"") && !page.contains("http-equiv"), "{page}");
+        assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+        let unasked = shop.expect_state(&path, "silent").await;
+        assert!(!unasked.contains("Allow cookies"), "{unasked}");
+        // Another browser has begun, and was not answered.
+        shop.press_button(&format!("{path}/silent")).await;
+        assert!(press().await.contains("Allow cookies for this page"));
+        world.advance(SignedDuration::from_secs(8));
+        let page = press().await;
+        assert!(page.contains("Allow cookies for this page") && page.contains("No answer yet"), "{page}");
+        // A permit that was used says nothing about cookies.
+        let permitted = shop.submit(&format!("{path}/silent"), &[]).await.assert(303);
+        let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
+        let leave = || navigation(&leave).header("Cookie", &cookie);
+        Started::new(shop.send(leave()).await);
+        assert_eq!(shop.send(leave()).await.assert(303).header("location"), Some(path.as_str()));
     }
     assert!(operator.returned_devices().is_empty());
 }
