@@ -58,6 +58,15 @@ pageTest('images, links and frames of other sites start nothing', phone, async (
   await page.goto(shop.pageElsewhere(`<img src="${url}/silent">`));
   assert.equal((await refused).status(), 303);
   assert.equal((await shop.read(verification_id)).status, 'ACCEPTED');
+  for (const framed of [url, `${url}/silent`]) {
+    const response = page.waitForResponse((response) => response.url() === framed);
+    await page.goto(shop.pageElsewhere(`<iframe src="${framed}"></iframe>`));
+    await response;
+    // The browser shows an error in place of the page, which could go on by itself.
+    await page.waitForTimeout(1000);
+    assert.equal(await page.frameLocator('iframe').locator('[data-state]').count(), 0);
+    assert.equal((await shop.read(verification_id)).status, 'ACCEPTED');
+  }
   await page.goto(shop.pageElsewhere(`<a href="${url}/silent">Cats</a>`));
   // The link leads to the page, which is the victim's own visit, with the victim's cookie. It waits for a tap.
   const requests = [];

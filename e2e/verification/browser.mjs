@@ -100,7 +100,9 @@ function watch(context, errors) {
   });
   context.on('console', (message) => {
     const isStatus = message.text().startsWith('Failed to load resource: the server responded');
-    if (message.type() === 'error' && !isStatus) errors.push(`console error: ${message.text()}`);
+    // Other sites may not frame the page.
+    const isRefusedFrame = message.text().includes('frame-ancestors');
+    if (message.type() === 'error' && !isStatus && !isRefusedFrame) errors.push(`console error: ${message.text()}`);
   });
   context.on('weberror', (error) => errors.push(`uncaught exception: ${error.error()}`));
 }

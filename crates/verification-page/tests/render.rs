@@ -229,7 +229,8 @@ fn questions_carry_on_the_query() {
 #[test]
 fn last_method_is_not_given_up_without_a_question() {
     let next = format!("action=\"{PATH}/next?");
-    for state in [State::Start { own_url: None }, State::Leaving { location: "https://operator.example/" }, State::Stalled]
+    for state in
+        [State::Start { own_url: None }, State::Leaving { location: "https://operator.example/" }, State::Stalled]
     {
         let html = english(state.clone()).html;
         assert!(html.contains(&next) && !html.contains("ask=give_up"), "{html}");

@@ -8,9 +8,13 @@ use tokio::io::AsyncWriteExt;
 
 use crate::{
     client::{HttpResponse, Request, parse, read_until_closed},
+    database::Database,
     networks::configured,
+    on_both_databases,
     proxy_protocol::connect,
     silent_client::{DISCOVERY, Path, SECURE_SNA, SilentClient},
+    verification_page::{cookie_of, navigation},
+    verifications::{VerificationClient, assert_completed, id, is_open, text},
     world::World,
 };
 
@@ -34,8 +38,12 @@ const NUMBER: &str = "+447700900123";
 const DEVICE: &str = "127.0.0.7";
 
 pub async fn world() -> World {
+    world_on(Database::sqlite().await).await
+}
+
+async fn world_on(database: Database) -> World {
     let Config { networks, ip_routing, connectors, header_enrichment, .. } = configured(SETTINGS);
-    World::configured(|config| {
+    World::with(database, |config| {
         (config.networks, config.ip_routing) = (networks, ip_routing);
         (config.connectors, config.header_enrichment) = (connectors, header_enrichment);
     })
@@ -183,5 +191,91 @@ async fn redirect_url_is_reached_from_the_public_listener() {
         let end = finish_with_handle(&world, DEVICE, &handle_target(&world, &response)).await.assert(302);
         let location = end.header("location").unwrap();
         assert!(location.starts_with("https://app.example/back?") && location.contains(&format!("{parameter}=")));
+    }
+}
+
+on_both_databases!(hosted_page_is_finished_by_its_browser_only);
+
+/// Plain HTTP carries no cookie: the verdict and the errors wait until the browser that began comes over TLS.
+async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
+    let world = world_on(database).await;
+    let SilentClient { project, .. } = silent(&world, SECURE_SNA).await;
+    let client = VerificationClient::of(&world, project).await;
+    let (number, shop) = (("X-MSISDN", "447700900123"), "https://shop.example/back");
+    for (inserted, redirect_url, end) in
+        [(Some(number), None, "completed"), (None, None, "methods_exhausted"), (Some(number), Some(shop), "code")]
+    {
+        let body = json!({"phone_number": NUMBER, "methods": ["secure_sna"], "redirect_url": redirect_url});
+        let created = client.create(&without_null(body)).await;
+        let page = text(&created, "url").strip_prefix(&world.node.base_url).unwrap();
+        let browser = HostedPage { world: &world, page };
+        let (superseded, cookie) = browser.begin("").await;
+        let (target, _) = browser.begin(&cookie).await;
+        // The first redirect was replaced by the second.
+        let back = browser.send_enriched(&superseded, inserted).await;
+        browser.finish(&back, "").await.assert_problem(403, "forbidden");
+        let back = browser.finish(&back, &cookie).await.assert(302);
+        assert_eq!(back.header("location"), Some(text(&created, "url")));
+
+        let handle = browser.send_enriched(&target, inserted).await;
+        for other in ["", "ringtrue-device-x=", &cookie.replace('=', "=A")] {
+            browser.finish(&handle, other).await.assert_problem(403, "forbidden");
+            let waiting = client.get(id(&created)).await;
+            assert!(is_open(&waiting) && waiting["steps"][0]["status"] == "PENDING", "{waiting}");
+        }
+        let back = browser.finish(&handle, &cookie).await.assert(302);
+        let location = back.header("location").unwrap();
+        let ended = client.get(id(&created)).await;
+        match end {
+            "code" => {
+                let code = location.split("&code=").nth(1).unwrap().split('&').next().unwrap();
+                assert!(location.starts_with(shop) && is_open(&ended), "{location} {ended}");
+                assert_completed(&client.redeem(id(&created), code).await.assert(200).json(), true, "secure_sna");
+            }
+            "completed" => assert_completed(&ended, true, "secure_sna"),
+            error => assert_eq!(text(&ended, "error_code"), error),
+        }
+        // The handle is of use once, and leads to the page.
+        let again = browser.finish(&handle, &cookie).await.assert(302);
+        assert_eq!(again.header("location"), Some(text(&created, "url")));
+    }
+}
+
+fn without_null(mut body: Value) -> Value {
+    body.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    body
+}
+
+/// The hosted page of a verification in the browser of a device.
+struct HostedPage<'a> {
+    world: &'a World,
+    /// Path of the page.
+    page: &'a str,
+}
+
+impl HostedPage<'_> {
+    /// Presses the button, and returns the target on the enrichment listener and the cookie.
+    async fn begin(&self, cookie: &str) -> (String, String) {
+        let node = &self.world.node;
+        let form = Request::post(&format!("{}/silent", self.page)).header("Sec-Fetch-Site", "same-origin");
+        let permitted = send_from(DEVICE, node.address, &form.header("Cookie", cookie).form(&[])).await.assert(303);
+        let cookie = cookie_of(&permitted);
+        let leave = navigation(permitted.header("location").unwrap()).header("Cookie", &cookie);
+        let leaving = send_from(DEVICE, node.address, &leave).await.assert(200).text();
+        let location = leaving.split("data-operator=\"").nth(1).unwrap().split('"').next().unwrap();
+        let origin = format!("http://{}", node.enrichment_address.unwrap());
+        (location.strip_prefix(&origin).unwrap().to_owned(), cookie)
+    }
+
+    /// Comes over plain HTTP, and returns the target of the handle.
+    async fn send_enriched(&self, target: &str, header: Option<(&str, &str)>) -> String {
+        let request =
+            header.into_iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
+        let response = send_from(DEVICE, self.world.node.enrichment_address.unwrap(), &request).await;
+        handle_target(self.world, &response)
+    }
+
+    async fn finish(&self, handle: &str, cookie: &str) -> HttpResponse {
+        send_from(DEVICE, self.world.node.address, &Request::get(handle).header("Cookie", cookie)).await
     }
 }

@@ -142,6 +142,47 @@ async fn cancelled_verification_ends_at_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
+/// A code or an SMS that arrives while the backend cancels.
+async fn cancel_and_a_result_end_a_verification_once(world: World) {
+    ScriptedOperator::of(&world);
+    let second = world.second_node().await;
+    let client = VerificationClient::sandbox(&world).await;
+    second.engine.node.refresh().await.unwrap();
+    let mut receiver = Receiver::start().await;
+    let callback_url = receiver.url("/");
+    for round in 0..ROUNDS / 2 {
+        let number = format!("+99012345{round:02}00");
+        for method in ["secure_sna", "reverse_sms"] {
+            let body = json!({"phone_number": number, "methods": [method], "callback_url": callback_url});
+            let created = client.create(&body).await;
+            let cancel = send_to(second.address, client.cancel_request(id(&created)));
+            let (cancelled, redeemed) = if method == "secure_sna" {
+                let code = client.complete_redirect(&created, &number).await;
+                let (cancelled, redeemed) = tokio::join!(cancel, client.redeem(id(&created), &code));
+                (cancelled, Some(redeemed))
+            } else {
+                (tokio::join!(cancel, client.send_sms(&created, &number)).0, None)
+            };
+            let ended = client.get(id(&created)).await;
+            assert_eq!(cancelled.assert(200).json(), ended, "{round}");
+            let is_completed = ended["status"] == "COMPLETED";
+            if is_completed {
+                assert_completed(&ended, true, method);
+            } else {
+                assert_eq!((text(&ended, "status"), text(&ended, "error_code")), ("ERROR", "cancelled"));
+            }
+            match redeemed {
+                Some(redeemed) if is_completed => assert_eq!(redeemed.assert(200).json(), ended),
+                Some(redeemed) => drop(redeemed.assert_problem(409, "check_already_completed")),
+                None => {}
+            }
+            assert_eq!(receiver.next().await.json(), ended, "one end, one callback");
+        }
+        world.advance(SignedDuration::from_secs(2));
+    }
+    assert!(receiver.is_quiet());
+}
+
 async fn text_from_another_number_is_sent_once_more(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
     for (second, matched) in [(EVEN, true), (OTHER, false)] {
@@ -293,6 +334,7 @@ on_both_stores!(
     burst_of_next_gives_up_one_step,
     verdict_wins_over_next,
     cancelled_verification_ends_at_once,
+    cancel_and_a_result_end_a_verification_once,
     text_from_another_number_is_sent_once_more,
     calls_without_a_body_accept_an_empty_object,
     numbers_may_be_written_as_people_write_them,

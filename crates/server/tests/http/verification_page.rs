@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::{
     client::{self, HttpResponse, Request},
     console::{browser::Browser, live::Events},
-    on_both_stores,
+    database::Database,
+    on_both_databases, on_both_stores,
     scripted_operator::{AUTHORIZE, ScriptedOperator},
     scripted_sim_swap::ScriptedSimSwap,
     silent_client::{callback, query},
@@ -41,7 +42,13 @@ on_both_stores!(
     blocked_cookies_are_named,
     a_form_that_is_sent_twice_gives_up_one_step,
     events_say_when_the_state_changed,
+    old_browsers_get_a_button,
+    forms_of_other_sites_are_refused,
+    button_verifies_without_a_redirect_url,
+    mismatch_is_worded_for_the_device,
+    every_end_has_its_page,
 );
+on_both_databases!(visitors_are_limited_apart);
 
 /// A project, and browsers of its end-users.
 struct Shop<'a> {
@@ -156,7 +163,7 @@ impl Started {
 
 /// Name and value of the cookie that a response sets.
 #[track_caller]
-fn cookie_of(response: &HttpResponse) -> String {
+pub fn cookie_of(response: &HttpResponse) -> String {
     let cookie = response.header("set-cookie").expect("a cookie");
     assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=120"), "{cookie}");
     assert!(cookie.starts_with("ringtrue-device-"), "{cookie}");
@@ -417,8 +424,7 @@ async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
         (with_redirect(EVEN), navigation, false, false),
     ] {
         let (verification, path) = shop.create(created).await;
-        let cookie =
-            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
         let visit = async |path: &str| shop.send(visit(path).header("Cookie", &cookie)).await.assert(200).text();
         let ask = format!("{path}?ask=wrong_number");
         assert_eq!(visit(&path).await.contains(&format!("href=\"{ask}\"")), is_linked);
@@ -438,8 +444,7 @@ async fn only_method_is_given_up_after_a_question(world: World) {
     let shop = Shop::new(&world).await;
     for has_begun in [false, true] {
         let (verification, path) = shop.create(request(EVEN, &[Method::SecureSna])).await;
-        let cookie =
-            if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
+        let cookie = if has_begun { shop.press_button(&format!("{path}/silent")).await.cookie } else { String::new() };
         let visit = async |path: &str| shop.send(navigation(path).header("Cookie", &cookie)).await.assert(200).text();
         let ask = format!("{path}?ask=give_up");
         let page = visit(&path).await;
@@ -674,9 +679,7 @@ async fn streams_are_limited_by_verification() {
     assert_eq!(Events::open(&browser, &format!("{other}/events")).await.status, 200);
 }
 
-#[tokio::test]
-async fn button_verifies_without_a_redirect_url() {
-    let world = World::sqlite().await;
+async fn button_verifies_without_a_redirect_url(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     for (number, sim, state) in [(EVEN, EVEN, "done"), (ODD, EVEN, "not_matched")] {
@@ -692,9 +695,25 @@ async fn button_verifies_without_a_redirect_url() {
     }
 }
 
-#[tokio::test]
-async fn forms_of_other_sites_are_refused() {
-    let world = World::sqlite().await;
+/// A phone shows its own result, a computer that of another device.
+async fn mismatch_is_worded_for_the_device(world: World) {
+    const PIXEL: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile";
+    const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
+    const COMPUTER: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0";
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let (_, path) = shop.create(request(ODD, &[])).await;
+    let started = shop.press_button(&format!("{path}/silent?sim=%2B990123456700")).await;
+    shop.send(started.come_back()).await.assert(302);
+    for (user_agent, is_phone) in [(PIXEL, true), (IPHONE, true), (COMPUTER, false)] {
+        let page = shop.send(navigation(&path).header("User-Agent", user_agent)).await.assert(200).text();
+        assert!(page.contains("<body data-state=\"not_matched\""), "{page}");
+        assert_eq!(page.contains("That’s not this phone’s number."), is_phone, "{user_agent}: {page}");
+        assert_eq!(page.contains("The number that answered is not the one"), !is_phone, "{user_agent}: {page}");
+    }
+}
+
+async fn forms_of_other_sites_are_refused(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let (verification, path) = shop.create(request(EVEN, &[])).await;
@@ -774,9 +793,8 @@ async fn visits_are_limited() {
 }
 
 /// Somebody who has the link, and reads or starts as often as possible, does not stop the user.
-#[tokio::test]
-async fn visitors_are_limited_apart() {
-    let world = World::configured(|config| {
+async fn visitors_are_limited_apart(database: Database) {
+    let world = World::with(database, |config| {
         config.rate_limits.device_visits = 20;
         config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
     })
@@ -822,9 +840,7 @@ async fn key_of_the_browser_is_a_host_cookie() {
 }
 
 /// Clients without `Sec-Fetch` headers cannot show that the page sent them, and get a button.
-#[tokio::test]
-async fn old_browsers_get_a_button() {
-    let world = World::sqlite().await;
+async fn old_browsers_get_a_button(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
     let (_, path) = shop.create(with_redirect(EVEN)).await;
@@ -838,9 +854,7 @@ async fn old_browsers_get_a_button() {
     assert!(back.header("location").unwrap().starts_with(SHOP));
 }
 
-#[tokio::test]
-async fn every_end_has_its_page() {
-    let world = World::sqlite().await;
+async fn every_end_has_its_page(world: World) {
     let sim_swap = ScriptedSimSwap::simulated(&world);
     let shop = Shop::new(&world).await;
     let sms = [Method::ReverseSms];

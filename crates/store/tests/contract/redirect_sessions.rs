@@ -11,8 +11,8 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, BegunRedirect, ConcludeOutcome, ConsumedState, RedirectSession, RedirectSessionRecord, Store, TenantLookup,
-    TokenHash, UsageFilter, UsageGrouping,
+    BeginRedirect, BegunRedirect, ConcludeOutcome, ConsumedState, RedirectSession, RedirectSessionRecord, Store,
+    TenantLookup, TokenHash, UsageFilter, UsageGrouping,
 };
 
 use crate::{

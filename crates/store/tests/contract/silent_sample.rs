@@ -10,8 +10,8 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, BrowserHash, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord, SealedVerdict,
-    Store, TokenHash,
+    BeginRedirect, BrowserHash, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord,
+    SealedVerdict, Store, TokenHash,
 };
 
 use crate::{check_sample, sample};
