@@ -255,6 +255,24 @@ pageTest('computer and phone: the computer waits, and both end', { ...computer, 
   assert.deepEqual(shown, ['Confirm your phone number', 'Continue on your phone', 'Number confirmed']);
 });
 
+for (const [name, redirect_url] of [['by itself', undefined], ['by the button', null]]) {
+  pageTest(`slow start ${name}: the event of the start does not cancel it`, {
+    ...android, address: MOBILE_DATA,
+  }, async (user) => {
+    const { page, context } = user;
+    const navigation = { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    await context.route((url) => url.pathname.endsWith('/silent'), async (route) => {
+      const response = await route.fetch({ headers: { ...route.request().headers(), ...navigation } });
+      // The page learns of changes within a second.
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      await route.fulfill({ response });
+    });
+    await open(user, redirect_url === null ? { redirect_url: undefined } : {});
+    if (redirect_url === null) await page.getByRole('button', { name: 'Confirm this phone' }).click();
+    await page.getByRole('heading', { name: redirect_url === null ? 'Number confirmed' : 'Welcome' }).waitFor();
+  });
+}
+
 /** Loses the cookie that the button sets, as a browser that blocks cookies does. */
 async function blockCookies(context) {
   await context.route((url) => url.pathname.endsWith('/silent'), async (route) => {

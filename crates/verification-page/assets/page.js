@@ -32,6 +32,10 @@ function leave() {
 
 function follow() {
   const source = new EventSource(events);
+  // The event of what a form starts could arrive before its response, and cancel the navigation.
+  addEventListener('submit', () => source.close());
+  // Such a page may come from the cache of the browser.
+  addEventListener('pageshow', (event) => event.persisted && location.replace(page));
   source.addEventListener('state', (event) => {
     if (event.data === state) return;
     source.close();

@@ -233,10 +233,10 @@ impl State<'_> {
         matches!(self, State::Elsewhere | State::Confirming(_) | State::SendSms(_) | State::SimSwap)
     }
 
-    /// Whether the page follows the state as soon as it is shown. A page that leaves follows it only if the operator does
-    /// not answer: it must not disturb the return.
+    /// Whether the page follows the state. A page that starts by itself does not: the event of the start could arrive
+    /// before the response to it, and cancel the navigation. One that leaves does only if the operator does not answer.
     fn follows(&self) -> bool {
-        !self.is_final() && !self.is_error()
+        !self.is_final() && !self.is_error() && !matches!(self, State::Silent)
     }
 
     fn title(&self) -> Message {

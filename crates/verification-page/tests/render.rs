@@ -280,6 +280,8 @@ fn page_follows_the_state_with_and_without_script() {
         let refresh = format!("<noscript><meta http-equiv=\"refresh\" content=\"5;url={PATH}?");
         assert_eq!(html.contains(&refresh), refreshes, "{html}");
     }
+    let silent = english(State::Silent).html;
+    assert!(!silent.contains("data-events"), "it starts by itself: {silent}");
     let done = english(State::Done { return_to: Some("https://shop.example/?code=1") }).html;
     assert!(!done.contains("data-events"), "{done}");
     assert!(done.contains("<noscript><meta http-equiv=\"refresh\" content=\"2;url=https://shop.example/?code=1\">"));
