@@ -6,7 +6,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
-    Brand, Colour, Confirming, Failure, Language, Page, Question, QuestionSubject, SmsToSend, State,
+    Brand, Colour, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, SmsToSend, State,
 };
 use strum::VariantArray;
 
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 query: "",
                 is_framed: false,
                 has_other_method: *name != "ask_stop",
-                needs_cookies: *name == "start_cookies",
+                notice: (*name == "start_cookies").then_some(Notice::AllowCookies),
                 state: state.clone(),
             };
             // A preview stays on its page.

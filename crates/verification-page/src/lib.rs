@@ -51,9 +51,15 @@ pub struct Page<'a> {
     pub is_framed: bool,
     /// A method other than the current one is left.
     pub has_other_method: bool,
-    /// The browser did not keep the cookie that the silent check needs.
-    pub needs_cookies: bool,
+    /// Why what the user tried did not work.
+    pub notice: Option<Notice>,
     pub state: State<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The browser did not keep the cookie that the silent check needs.
+    AllowCookies,
 }
 
 /// The company that asks for the verification.
@@ -376,7 +382,8 @@ impl Page<'_> {
     }
 
     fn says_allow_cookies(&self) -> bool {
-        self.needs_cookies && matches!(self.state, State::Start { .. } | State::Stalled | State::Elsewhere)
+        self.notice == Some(Notice::AllowCookies)
+            && matches!(self.state, State::Start { .. } | State::Stalled | State::Elsewhere)
     }
 
     fn stalled_text(&self) -> Message {

@@ -6,8 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
-    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Page, QrSvg, Question, QuestionSubject,
-    RenderedPage, SmsToSend, State, detect_platform,
+    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Notice, Page, QrSvg, Question,
+    QuestionSubject, RenderedPage, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
@@ -87,7 +87,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         query: "?lang=de&sim=%2B990123",
         is_framed: false,
         has_other_method: true,
-        needs_cookies: true,
+        notice: Some(Notice::AllowCookies),
         state,
     }
 }
@@ -258,7 +258,7 @@ fn page_says_that_cookies_are_needed() {
     ] {
         let html = english(state.clone()).html;
         assert_eq!(html.contains("<p role=\"alert\">This step needs a cookie"), is_said, "{html}");
-        let html = Page { needs_cookies: false, ..page(state, "Acme", Language::English) }.render().html;
+        let html = Page { notice: None, ..page(state, "Acme", Language::English) }.render().html;
         assert!(!html.contains("cookie"), "{html}");
     }
 }

@@ -29,7 +29,7 @@ use ringtrue_engine::{
     verifications::{PageFailure, PageFollower, PageState, PageView},
 };
 use ringtrue_verification_page::{
-    self as page, Confirming, Failure, Language, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
+    self as page, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
     detect_platform,
 };
 use strum::{EnumString, IntoStaticStr};
@@ -510,7 +510,10 @@ impl PageVisitor {
             query: &self.query,
             is_framed: self.is_framed,
             has_other_method: view.is_some_and(|view| view.has_other_method),
-            needs_cookies: self.start_hint == Some(StartHint::Cookies),
+            notice: match self.start_hint {
+                Some(StartHint::Cookies) => Some(Notice::AllowCookies),
+                Some(StartHint::Tap) | None => None,
+            },
             state,
         }
         .render();
