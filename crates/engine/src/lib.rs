@@ -7,7 +7,6 @@
 pub mod accounts;
 pub mod activity;
 pub mod callback;
-mod check_errors;
 mod check_retention;
 pub mod checks;
 mod context;
@@ -21,19 +20,18 @@ pub mod networks;
 pub mod node;
 pub mod number_lookup;
 pub mod operator_access;
-mod pending_codes;
 pub mod ports;
 pub mod rate_limit;
 pub mod rate_shares;
 pub mod reassembly;
 pub mod request_log;
-pub mod reverse_sms;
 pub mod search_limit;
 pub mod silent;
-pub mod sim_swap;
 pub mod simulated_sims;
 pub mod tokens;
 pub mod verifications;
+
+pub use checks::{reverse_sms, sim_swap};
 
 use std::sync::{Arc, Mutex};
 
@@ -44,13 +42,11 @@ use ringtrue_domain::{
     web_url::UrlPolicy,
 };
 
-use tokio_util::task::TaskTracker;
-
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callback::{BulkResendBudget, Callbacks, Courier, CourierDependencies, RunningTests},
-    checks::Checks,
+    callback::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
+    checks::{Checks, PendingCodeCache},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
     idempotency::Idempotency,
@@ -61,16 +57,14 @@ use crate::{
     node::{ClockSkewReporter, Node, RollbackDetector},
     number_lookup::NumberLookup,
     operator_access::{LiveAccess, OperatorAccess, Operators},
-    pending_codes::PendingCodeCache,
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{DefaultRateLimits, RateLimiter},
     reassembly::SmsReassembly,
     request_log::RequestLog,
-    search_limit::SearchLimiter,
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
     tokens::Tokens,
-    verifications::{Verifications, sim_swap_questions::SimSwapQuestions},
+    verifications::{Steps, Verifications},
 };
 
 /// Settings of a deployment.
@@ -215,23 +209,27 @@ impl Engine {
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
         let tokens = Arc::new(Tokens::new(&context, store.clone()));
         let accounts = Arc::new(Accounts::new(&context, store.clone()));
-        let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
-        tasks.close();
-        let checks = Arc::new_cyclic(|itself| Checks {
-            context: context.clone(),
-            store: store.clone(),
-            operators: operators.clone(),
-            idempotency: idempotency.clone(),
-            courier: courier.clone(),
-            activity: recorder.clone(),
-            pending_codes: PendingCodeCache::default(),
-            search_limiter: SearchLimiter::default(),
-            verifications: store.clone(),
-            sim_swap_questions: SimSwapQuestions::default(),
-            tasks,
-            itself: itself.clone(),
-        });
+        let outbox = Outbox::new(context.clone(), courier.clone());
+        let pending_codes = Arc::<PendingCodeCache>::default();
+        let steps = Steps::new(
+            context.clone(),
+            store.clone(),
+            store.clone(),
+            operators.clone(),
+            outbox.clone(),
+            recorder.clone(),
+            pending_codes.clone(),
+        );
+        let checks = Checks::new(
+            context.clone(),
+            store.clone(),
+            operators.clone(),
+            idempotency.clone(),
+            outbox,
+            recorder.clone(),
+            pending_codes,
+        );
+        let checks = Arc::new(checks.with_end_handler(Arc::new(steps.clone())));
         let silent = Arc::new(SilentFlow {
             context: context.clone(),
             store: store.clone(),
@@ -239,6 +237,8 @@ impl Engine {
             idempotency: idempotency.clone(),
             operators,
             rate_limiter: rate_limiter.clone(),
+            activity: recorder,
+            step_sessions: Arc::new(steps.clone()),
         });
         Engine {
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
@@ -247,6 +247,7 @@ impl Engine {
                 context: context.clone(),
                 store: store.clone(),
                 checks: checks.clone(),
+                steps,
                 silent: silent.clone(),
                 idempotency: idempotency.clone(),
                 followers: Arc::default(),

@@ -7,6 +7,7 @@
 mod courier;
 mod failures;
 mod log;
+mod outbox;
 pub mod payload;
 pub mod sealing;
 mod signature_debugger;
@@ -19,6 +20,7 @@ pub use courier::{
 pub(crate) use failures::BulkResendBudget;
 pub use failures::{BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch};
 pub use log::{Attempt, CallbackLog, Callbacks, Exchange, ReceivedResponse, ResendError, ScheduledResend, SentRequest};
+pub(crate) use outbox::Outbox;
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};
 pub(crate) use test_callback::RunningTests;
 pub use test_callback::{TestCallbackError, TestCallbackResult};

@@ -16,7 +16,7 @@ use ringtrue_domain::{
 
 use super::{DeviceVisit, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute};
 use crate::{
-    check_errors::CreateError,
+    checks::CreateError,
     control_plane::ControlPlane,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
     networks::Networks,

@@ -22,7 +22,7 @@ use strum::VariantArray as _;
 pub(crate) use live::LiveAccess;
 
 use crate::{
-    check_errors::CreateError,
+    checks::CreateError,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     ports::{SilentConnector, SimSwapConnector},
 };

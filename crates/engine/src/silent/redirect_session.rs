@@ -24,7 +24,7 @@ use ringtrue_domain::{
 use tokio::time::timeout;
 
 use super::{
-    SilentFlow,
+    SilentFlow, VerificationReturn,
     secrets::{
         BrowserKey, OperatorAnswer, PendingRedirect, RedirectState, SilentCheckInput, corrupt_session_error,
         seal_input, unseal_redirect_url,
@@ -35,11 +35,10 @@ use crate::{
     checks::downcast,
     operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
-        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, NewRedirectSession, OpenedSession,
-        RedirectSessionRecord, SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
+        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, RedirectSessionRecord,
+        SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
     },
     rate_limit::RateLimitState,
-    verifications::page_token,
 };
 
 /// Limit for one connector call; the device does not wait longer.
@@ -100,17 +99,6 @@ pub struct RedirectOutcome {
     pub may_use_reverse_sms: bool,
     /// The verification whose step the check is.
     pub verification: Option<VerificationReturn>,
-}
-
-/// Where a device returns that has ended a step of a verification.
-#[derive(derive_more::Debug)]
-#[debug("VerificationReturn({id})")]
-pub struct VerificationReturn {
-    pub id: CheckId,
-    /// Token of the hosted page.
-    pub page_token: String,
-    /// Whether the redirects began at the hosted page. The result then goes through the page, or to the redirect URL.
-    pub began_at_page: bool,
 }
 
 /// Code that the API client redeems.
@@ -210,7 +198,7 @@ impl SilentFlow {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(NextStep::Finish(outcome)),
         };
-        if self.checks.has_left_sandbox(check.project, check.mode) {
+        if self.context.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
         match self.begin_redirect(&check, &input, has_session, request, browser).await? {
@@ -234,30 +222,12 @@ impl SilentFlow {
                 Ok(SessionState::Open(check, input))
             }
             // The session of a step is stored when the device is redirected.
-            None if matches!(check.state, Lifecycle::Open(_)) && check.verification.is_some() => {
-                match self.checks.silent_input_of_step(&check).await? {
-                    Some(input) => Ok(SessionState::Open(check, input)),
-                    None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
-                }
-            }
+            None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
+                Some(input) => Ok(SessionState::Open(check, input)),
+                None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
+            },
             _ => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
         }
-    }
-
-    /// `false`: the step is concluded.
-    async fn open_session_of_step(
-        &self,
-        step: CheckId,
-        verification: CheckId,
-        input: &SilentCheckInput,
-    ) -> Result<bool, StoreError> {
-        let (input, at) = (seal_input(&self.context, step, input)?, self.context.now());
-        let session = NewRedirectSession { verification, step, input, at };
-        let Some(OpenedSession { pending }) = self.checks.verifications.open_redirect_session(session).await? else {
-            return Ok(false);
-        };
-        self.checks.activity.record_pending(pending.as_slice());
-        Ok(true)
     }
 
     async fn begin_redirect(
@@ -301,16 +271,14 @@ impl SilentFlow {
         }
         let pending_redirect = PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
-        if let Some(verification) = check.verification.filter(|_| !has_session)
-            && !self.open_session_of_step(check.id, verification, input).await?
-        {
+        if !has_session && !self.step_sessions.open(check, seal_input(&self.context, check.id, input)?).await? {
             return Ok(RedirectStart::Concluded);
         }
         let begin = BeginRedirect { check: check.id, network: network.clone(), state_hash, pending_redirect, at: now };
         if !self.store.begin_redirect(begin).await? {
             return Ok(RedirectStart::Concluded);
         }
-        self.checks.activity.record_redirect(check, &network);
+        self.activity.record_redirect(check, &network);
         Ok(RedirectStart::Redirect(redirect.location))
     }
 
@@ -435,7 +403,7 @@ impl SilentFlow {
         pending: &PendingRedirect,
         address: IpAddr,
     ) -> Result<(), ErrorCode> {
-        if self.checks.has_left_sandbox(check.project, check.mode) {
+        if self.context.has_left_sandbox(check.project, check.mode) {
             return Err(ErrorCode::InternalError);
         }
         let operators = self.operators.for_mode(check.mode);
@@ -524,7 +492,7 @@ impl SilentFlow {
             let fault = if is_in_time { RedirectFailure::Failed(code) } else { RedirectFailure::Expired };
             if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude(concluded).await? {
                 if !was_pending {
-                    self.checks.activity.record_seen(ActivityRecorder::key_of(&check));
+                    self.activity.record_seen(ActivityRecorder::key_of(&check));
                 }
                 return Ok(self.build_outcome(&check, Err(fault)));
             }
@@ -550,10 +518,7 @@ impl SilentFlow {
             redirect_url: check.redirect_url.as_ref().and_then(|url| unseal_redirect_url(&self.context, check.id, url)),
             result,
             may_use_reverse_sms,
-            verification: check.verification.and_then(|id| {
-                let page_token = page_token(&self.context, id).ok()?;
-                Some(VerificationReturn { id, page_token, began_at_page: false })
-            }),
+            verification: self.step_sessions.verification_return(check),
         }
     }
 }

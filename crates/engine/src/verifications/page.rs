@@ -17,7 +17,7 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-use super::{Current, Verifications, input::VerificationInput};
+use super::{Current, Verifications, input::StepInput};
 use crate::{
     context::Context,
     ports::{RedirectSession, StoreError, TokenHash, VerificationRecord},
@@ -140,7 +140,7 @@ impl PageFailure {
 }
 
 /// The token of a verification's hosted page: derived from the id by the link key, not stored.
-pub(crate) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
+pub(super) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let mac = context.derive_token(&[b"verification-page", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac[..TOKEN_BYTES / 2]].concat()))
 }
@@ -172,7 +172,7 @@ impl Verifications {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let record = &current.record;
         let input = match record.check.state {
-            Lifecycle::Open(_) => Some(VerificationInput::unseal(&self.context, record)?),
+            Lifecycle::Open(_) => Some(StepInput::unseal(&self.context, record)?),
             Lifecycle::Concluded { .. } => None,
         };
         let number_ending = match &input {
@@ -199,14 +199,14 @@ impl Verifications {
     async fn page_state(
         &self,
         current: &Current,
-        input: Option<VerificationInput>,
+        input: Option<StepInput>,
         browser_keys: &[BrowserKey],
     ) -> Result<PageState, StoreError> {
         let record = &current.record;
         let Some(step) = &current.step else { return self.end_state(record) };
         Ok(match Method::of_product(step.product) {
             Some(Method::SecureSna) => {
-                let session = self.silent.store.redirect_session(step.id).await?.and_then(|record| record.session);
+                let session = self.silent.redirect_session(step.id).await?;
                 match session {
                     Some(RedirectSession { verdict: Some(verdict), .. }) => {
                         let returned = self.silent.page_return(step.id, &verdict.verdict, browser_keys)?;

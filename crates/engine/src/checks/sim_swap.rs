@@ -14,8 +14,8 @@ use ringtrue_domain::{
 };
 use tokio::time::{Instant, timeout_at};
 
+use super::{Checks, CreateError, ReadError, require_enabled};
 use crate::{
-    checks::{Checks, CreateError, ReadError, require_enabled},
     idempotency::IdempotentRequest,
     operator_access::SimSwapRoute,
     ports::{SimSwapRequest, StoreError},

@@ -15,12 +15,13 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
+use super::{Checks, CreateError, ReadError, downcast, require_enabled};
 use crate::{
     activity::ActivityRecorder,
-    checks::{Checks, CreateError, ReadError, downcast, require_enabled},
+    callback::sealing::seal_callback_url,
     idempotency::IdempotentRequest,
     operator_access::SmsRoute,
-    ports::{CodeHash, ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
+    ports::{ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
 };
 
 /// Create request. Number and URL are unparsed: their validation depends on the project's mode.
@@ -69,7 +70,7 @@ impl Checks {
 
         let now = self.context.now();
         let code = SmsCode::from_random(self.context.entropy.bytes());
-        let code_hash = self.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
+        let code_hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
         let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
         let ttl = settings.ttl.unwrap_or(Ttl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(settings.callback_url.as_ref());
@@ -81,7 +82,7 @@ impl Checks {
             network: Some(network),
             claimed: Some(self.context.claimed_number(&number)?),
             reference: request.reference,
-            callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
+            callback_url: callback_url.map(|url| seal_callback_url(&self.context, id, url)).transpose()?,
             verification: None,
             redirect_url: None,
             created_at: now,
@@ -127,7 +128,7 @@ impl Checks {
         at: Timestamp,
         connector: &Arc<str>,
     ) -> Result<SmsOutcome, StoreError> {
-        if self.has_left_sandbox(check.project, check.mode) {
+        if self.context.has_left_sandbox(check.project, check.mode) {
             return Ok(SmsOutcome::Unmatched);
         }
         let Some(from) = self.operators.for_mode(check.mode).sms_sender(&check, from) else {
@@ -158,30 +159,13 @@ impl Checks {
         self.activity.record_pending(&marked);
         Ok(if marked.is_empty() { SmsOutcome::Unmatched } else { SmsOutcome::Pending })
     }
-
-    /// Includes the receiver, so that a code matches only at its receiver, and the origin, so that a simulated SMS
-    /// matches neither a live check nor one of another project.
-    pub(crate) fn hash_code(
-        &self,
-        origin: SmsOrigin,
-        receiver: &Msisdn,
-        code: &SmsCode,
-    ) -> Result<CodeHash, StoreError> {
-        let (mode, receiver, code) = (origin.mode().into_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
-        let hash = match origin {
-            SmsOrigin::Operator => self.context.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
-            SmsOrigin::Sandbox(project) => {
-                self.context.keyed_hash(&[b"code", mode, project.0.as_bytes(), receiver, code.as_bytes()])
-            }
-        };
-        hash.map(CodeHash)
-    }
 }
 
 #[async_trait]
 impl Inbox for Checks {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
-        let codes = find_code_candidates(&sms.text).into_iter().map(|code| self.hash_code(sms.origin, &sms.to, &code));
+        let codes =
+            find_code_candidates(&sms.text).into_iter().map(|code| self.context.hash_code(sms.origin, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let from = match &sms.from {
             SmsSender::Number(number) => HashedSender::Number(self.context.hash_number(number)?),

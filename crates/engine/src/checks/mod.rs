@@ -1,75 +1,95 @@
 //! Operations common to checks of all products: storing, concluding, expiring, reading and listing.
 //!
-//! Every conclusion goes through [`Checks::conclude`], which stores it with its callback in one transaction. A read of
-//! an overdue check first records its expiry, so that no client sees it as open; the sweeper expires the checks that no
-//! client reads.
+//! Every conclusion goes through [`Checks::conclude`], which stores it with its callback in one transaction, or passes
+//! it to the [`CheckEndHandler`] of whatever waits for the end of the check. A read of an overdue check first records
+//! its expiry, so that no client sees it as open; the sweeper expires the checks that no client reads.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+mod end_handler;
+mod errors;
+mod pending_codes;
+pub mod reverse_sms;
+pub mod sim_swap;
+
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Sealed, Verdict,
-        WrongProduct,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Verdict, WrongProduct,
     },
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
     search::Filter,
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
-    web_url::CallbackUrl,
 };
 use strum::VariantArray as _;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     activity::ActivityRecorder,
-    callback::{Courier, payload, sealing},
-    context::{Context, missing_seal_key},
+    callback::{Outbox, payload},
+    context::Context,
     eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     idempotency::Idempotency,
     management::NumberSearch,
     operator_access::Operators,
-    pending_codes::PendingCodeCache,
     ports::{
-        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, LeasedCallback, NewCallback,
-        NewCheck, StoreError, TenantLookup, VerificationStore,
+        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCallback, NewCheck, StoreError,
+        TenantLookup,
     },
     search_limit::SearchLimiter,
-    verifications::sim_swap_questions::SimSwapQuestions,
 };
 
-pub use crate::check_errors::{CreateError, ReadError};
+pub(crate) use end_handler::CheckEndHandler;
+pub use errors::{CreateError, ReadError};
+pub(crate) use pending_codes::PendingCodeCache;
 
 /// Short enough to record an expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Enough for full batches, few enough to bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
 
-/// Creates, concludes and reads checks. Silent checks build on it.
+/// Creates, concludes and reads checks. Silent checks and verifications build on it.
 #[derive(derive_more::Debug)]
 #[debug("Checks")]
 pub struct Checks {
-    pub(crate) context: Arc<Context>,
-    pub(crate) store: Arc<dyn CheckStore>,
-    pub(crate) operators: Arc<Operators>,
-    pub(crate) idempotency: Arc<Idempotency>,
-    pub(crate) courier: Courier,
-    pub(crate) activity: Arc<ActivityRecorder>,
-    pub(crate) pending_codes: PendingCodeCache,
-    pub(crate) search_limiter: SearchLimiter,
-    pub(crate) verifications: Arc<dyn VerificationStore>,
-    pub(crate) sim_swap_questions: SimSwapQuestions,
-    /// Questions to operators that no request waits for.
-    pub(crate) tasks: TaskTracker,
-    /// For these tasks.
-    pub(crate) itself: Weak<Checks>,
+    context: Arc<Context>,
+    store: Arc<dyn CheckStore>,
+    operators: Arc<Operators>,
+    idempotency: Arc<Idempotency>,
+    outbox: Outbox,
+    activity: Arc<ActivityRecorder>,
+    pending_codes: Arc<PendingCodeCache>,
+    search_limiter: SearchLimiter,
+    end_handlers: Vec<Arc<dyn CheckEndHandler>>,
 }
 
 impl Checks {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        store: Arc<dyn CheckStore>,
+        operators: Arc<Operators>,
+        idempotency: Arc<Idempotency>,
+        outbox: Outbox,
+        activity: Arc<ActivityRecorder>,
+        pending_codes: Arc<PendingCodeCache>,
+    ) -> Self {
+        let (search_limiter, end_handlers) = (SearchLimiter::default(), vec![]);
+        Checks { context, store, operators, idempotency, outbox, activity, pending_codes, search_limiter, end_handlers }
+    }
+
+    /// Registers the handler of a kind of checks.
+    pub(crate) fn with_end_handler(mut self, handler: Arc<dyn CheckEndHandler>) -> Self {
+        self.end_handlers.push(handler);
+        self
+    }
+
+    /// `None`: nothing else waits for the end of the check.
+    fn end_handler(&self, check: &AnyCheck) -> Option<&dyn CheckEndHandler> {
+        self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
+    }
+
     pub fn search_limiter(&self) -> &SearchLimiter {
         &self.search_limiter
     }
@@ -89,42 +109,29 @@ impl Checks {
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
         let concluded = concluded.map(Into::into);
-        if let Some(verification) = concluded.check().verification {
-            // Boxed to keep the future small.
-            return Box::pin(self.conclude_step(concluded, verification, connector)).await;
+        if let Some(handler) = self.end_handler(concluded.check()) {
+            return handler.conclude(concluded, connector).await;
         }
-        let callback = self.build_callback(&concluded)?;
+        let callback = self.prepare_callback(&concluded)?;
         let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
         let outcome = self.store.conclude(conclusion, callback.clone()).await?;
-        let is_first = matches!(outcome, ConcludeOutcome::Concluded { .. });
-        if is_first {
+        if let ConcludeOutcome::Concluded { .. } = outcome {
             self.activity.record_concluded(concluded.check());
-        }
-        if let (true, Some(NewCallback { url, body, due_at })) = (is_first, callback) {
-            let Check { id: check, project, product, mode, .. } = concluded.into_check();
-            let (failed_attempts, earlier_attempts) = (0, 0);
-            let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
-            self.courier.deliver(leased, due_at);
+            if let Some(callback) = callback {
+                self.outbox.send(concluded.check(), callback);
+            }
         }
         Ok(outcome)
     }
 
     /// `None`: the check has no callback URL.
-    fn build_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
+    fn prepare_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
         let check = concluded.check();
-        let Some(url) = check.callback_url.clone() else { return Ok(None) };
-        let now = self.context.now();
-        let number = check.verdict().and_then(Verdict::discovered);
-        let number = number.and_then(|number| self.unseal_number(check.id, number));
-        let body = payload::render(concluded, number.as_ref());
-        let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &body);
-        let body = body.ok_or_else(missing_seal_key)?;
-        Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
-    }
-
-    pub(crate) fn seal_callback_url(&self, check: CheckId, url: &CallbackUrl) -> Result<Sealed, StoreError> {
-        let (keys, now) = (self.context.keys(), self.context.now());
-        sealing::seal_url(&keys, &*self.context.entropy, now, check, url).ok_or_else(missing_seal_key)
+        self.outbox.prepare(check, || {
+            let number = check.verdict().and_then(Verdict::discovered);
+            let number = number.and_then(|number| self.unseal_number(check.id, number));
+            payload::render(concluded, number.as_ref())
+        })
     }
 
     /// The discovered number. `None` once it is erased.
@@ -135,8 +142,8 @@ impl Checks {
 
     /// Concludes an overdue check as expired, unless it is already concluded.
     pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
-        if check.product == Product::Verification {
-            return Box::pin(self.expire_verification(check.id)).await;
+        if let Some(handler) = self.end_handler(&check) {
+            return handler.expire(check).await;
         }
         match check.expire() {
             Ok(concluded) => self.conclude(concluded).await.map(drop),
@@ -198,16 +205,13 @@ impl Checks {
         }
     }
 
-    /// The project of a sandbox check has gone live since. Such a check neither completes nor can be read: its
-    /// simulated verdict could be mistaken for a real one.
-    pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
-        mode == Mode::Sandbox
-            && self.context.control_plane.has_project_where(project, |project| project.mode == Mode::Live)
-    }
-
     /// Rejects a sandbox check whose project went live while the request was processed.
     pub(crate) fn require_unchanged_mode<V>(&self, check: &Check<V>) -> Result<(), CreateError> {
-        if self.has_left_sandbox(check.project, check.mode) { Err(CreateError::ProjectDisabled) } else { Ok(()) }
+        if self.context.has_left_sandbox(check.project, check.mode) {
+            Err(CreateError::ProjectDisabled)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) async fn read_check<V>(
@@ -224,7 +228,9 @@ impl Checks {
 
     async fn load_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
         match self.store.find_check(project, product, id).await? {
-            TenantLookup::Found(check) if self.has_left_sandbox(project, check.mode) => Err(ReadError::NotFound),
+            TenantLookup::Found(check) if self.context.has_left_sandbox(project, check.mode) => {
+                Err(ReadError::NotFound)
+            }
             TenantLookup::Found(check) => Ok(check),
             TenantLookup::OtherTenant => Err(ReadError::OtherProject),
             TenantLookup::NotFound => Err(ReadError::NotFound),
