@@ -6,32 +6,24 @@
 
 pub mod accounts;
 pub mod activity;
-pub mod callback;
-mod check_retention;
+pub mod actor;
+pub mod callbacks;
 pub mod checks;
 mod context;
 pub mod control_plane;
-pub mod eligibility;
 pub mod idempotency;
 pub mod keys;
 pub mod live;
-pub mod management;
-pub mod networks;
+pub mod lookups;
 pub mod node;
-pub mod number_lookup;
-pub mod operator_access;
 pub mod ports;
-pub mod rate_limit;
-pub mod rate_shares;
-pub mod reassembly;
+pub mod rate_limits;
 pub mod request_log;
-pub mod search_limit;
 pub mod silent;
 pub mod simulated_sims;
+pub mod tenants;
 pub mod tokens;
 pub mod verifications;
-
-pub use checks::{reverse_sms, sim_swap};
 
 use std::sync::{Arc, Mutex};
 
@@ -45,24 +37,25 @@ use ringtrue_domain::{
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callback::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
-    checks::{Checks, PendingCodeCache},
+    callbacks::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
+    checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
     idempotency::Idempotency,
     keys::MasterKey,
     live::{LiveFeeds, OpenFeeds},
-    management::{Management, TenantLimits},
-    networks::Networks,
+    lookups::{
+        networks::Networks,
+        number_lookup::NumberLookup,
+        operator_access::{LiveAccess, OperatorAccess, Operators},
+    },
     node::{ClockSkewReporter, Node, RollbackDetector},
-    number_lookup::NumberLookup,
-    operator_access::{LiveAccess, OperatorAccess, Operators},
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
-    rate_limit::{DefaultRateLimits, RateLimiter},
-    reassembly::SmsReassembly,
+    rate_limits::{DefaultRateLimits, RateLimiter},
     request_log::RequestLog,
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
+    tenants::{Management, TenantLimits},
     tokens::Tokens,
     verifications::{Steps, Verifications},
 };
@@ -79,7 +72,7 @@ pub struct EngineSettings {
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     /// Limits on callbacks in flight and in memory.
-    pub courier: callback::CourierLimits,
+    pub courier: callbacks::CourierLimits,
     /// Retention of numbers and callback bodies after their check has concluded.
     pub number_retention: SignedDuration,
     /// The same for Discovery checks.

@@ -22,8 +22,10 @@ use ringtrue_engine::{
         Clock, ManualClock, NodeId, OutboundRequest, OutboundResponse, PublishedDemand, Store, SystemEntropy,
         Transport, TransportError,
     },
-    rate_limit::{DefaultRateLimits, LimitSubject, RateLimitClass, RateLimiter},
-    rate_shares::{PublishedCalls, encode_calls},
+    rate_limits::{
+        DefaultRateLimits, LimitSubject, RateLimitClass, RateLimiter,
+        shares::{PublishedCalls, encode_calls},
+    },
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_test_support::{database::Database, engine::engine_settings};

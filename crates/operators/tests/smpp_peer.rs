@@ -20,7 +20,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{Inbox, NodeId, PartialSms, SmsOutcome, StoreError, SystemClock, SystemEntropy},
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
-    networks::{SilentNetworkRoute, SimSwapNetworkRoute},
+    lookups::networks::{SilentNetworkRoute, SimSwapNetworkRoute},
     ports::{Clock, ConnectorStatus, Entropy, MonitoredConnector},
 };
 use ringtrue_operators::{

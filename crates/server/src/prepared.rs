@@ -12,7 +12,7 @@ use anyhow::Context;
 use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, EngineSettings,
-    number_lookup::LookupSources,
+    lookups::number_lookup::LookupSources,
     ports::{Clock, Entropy, SystemClock, SystemEntropy},
 };
 use ringtrue_operators::{

@@ -9,10 +9,7 @@
 use std::{borrow::Cow, future::Future, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use ringtrue_engine::{
-    ports::{AttemptSettlement, IdempotencyClaim, StoreError},
-    search_limit::SearchPermit,
-};
+use ringtrue_engine::ports::{AttemptSettlement, IdempotencyClaim, StoreError, search_limit::SearchPermit};
 use tokio::sync::Notify;
 
 use crate::{

@@ -6,7 +6,8 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 
-use super::{AccessLink, Accounts, Administrator};
+use super::{AccessLink, Accounts};
+use crate::actor::Administrator;
 use crate::ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError};
 
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,8 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 
-use super::{AccountError, Accounts, Administrator, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
+use super::{AccountError, Accounts, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
+use crate::actor::Administrator;
 use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
 
 /// Attempts of a change that is repeated if the account changes meanwhile.

@@ -12,9 +12,9 @@ use ringtrue_domain::{
 use uuid::Uuid;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep,
-    add_clamped, passwords,
+    AccountError, Accounts, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep, add_clamped, passwords,
 };
+use crate::actor::Administrator;
 use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);

@@ -15,7 +15,7 @@ use ringtrue_domain::{
 
 use super::{AccessLink, Accounts, ConsoleUser, InvalidPassword, Password, add_clamped, links::LinkKind, passwords};
 use crate::{
-    management::ManagementActor,
+    actor::ManagementActor,
     ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
 };
 

@@ -16,16 +16,17 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, Password, RejectedFactor, SessionToken,
-    SignInError, passwords, sessions::SignInMethod, totp,
+    AccountError, Accounts, ClientInfo, ConsoleUser, Password, RejectedFactor, SessionToken, SignInError, passwords,
+    sessions::SignInMethod, totp,
 };
+use crate::actor::Administrator;
 use crate::{
     context::Context,
     ports::{
         AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
         SecondFactorProof, SecondFactorUse, StoreError,
     },
-    rate_limit::ip_bucket,
+    rate_limits::ip_bucket,
 };
 
 /// Time to enter the code after the password.

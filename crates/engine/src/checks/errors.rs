@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use ringtrue_domain::{phone::InvalidPhoneNumber, sim_swap::InvalidSimSwapPeriod, web_url::UrlError};
 
-use crate::ports::StoreError;
+use crate::{lookups::operator_access::RouteError, ports::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -31,6 +31,17 @@ pub enum CreateError {
     TooManyChecks { retry_after: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<RouteError> for CreateError {
+    fn from(error: RouteError) -> Self {
+        match error {
+            RouteError::MnoNotSupported => CreateError::MnoNotSupported,
+            RouteError::OnlyReverseSms => CreateError::OnlyReverseSms,
+            RouteError::NetworkNotAllowed => CreateError::NetworkNotAllowed,
+            RouteError::LookupUnavailable => CreateError::LookupUnavailable,
+        }
+    }
 }
 
 impl CreateError {

@@ -7,6 +7,7 @@
 mod end_handler;
 mod errors;
 mod pending_codes;
+pub mod reassembly;
 pub mod reverse_sms;
 pub mod sim_swap;
 
@@ -28,17 +29,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     activity::ActivityRecorder,
-    callback::{Outbox, payload},
+    callbacks::{Outbox, payload},
     context::Context,
-    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     idempotency::Idempotency,
-    management::NumberSearch,
-    operator_access::Operators,
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
+        operator_access::Operators,
+    },
     ports::{
         CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCallback, NewCheck, StoreError,
-        TenantLookup,
+        TenantLookup, search_limit::SearchLimiter,
     },
-    search_limit::SearchLimiter,
+    tenants::NumberSearch,
 };
 
 pub(crate) use end_handler::CheckEndHandler;

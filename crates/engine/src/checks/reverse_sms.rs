@@ -18,9 +18,9 @@ use ringtrue_domain::{
 use super::{Checks, CreateError, ReadError, downcast, require_enabled};
 use crate::{
     activity::ActivityRecorder,
-    callback::sealing::seal_callback_url,
+    callbacks::sealing::seal_callback_url,
     idempotency::IdempotentRequest,
-    operator_access::SmsRoute,
+    lookups::operator_access::SmsRoute,
     ports::{ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
 };
 

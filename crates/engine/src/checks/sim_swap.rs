@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Checks, CreateError, ReadError, require_enabled};
 use crate::{
     idempotency::IdempotentRequest,
-    operator_access::SimSwapRoute,
+    lookups::operator_access::SimSwapRoute,
     ports::{SimSwapRequest, StoreError},
 };
 

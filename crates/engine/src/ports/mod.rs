@@ -4,6 +4,7 @@ mod clock;
 mod entropy;
 mod operators;
 mod row_mac;
+pub mod search_limit;
 mod store;
 mod transport;
 

@@ -30,16 +30,16 @@ pub use step_sessions::VerificationReturn;
 
 use crate::{
     activity::ActivityRecorder,
-    callback::sealing::seal_callback_url,
+    callbacks::sealing::seal_callback_url,
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
     idempotency::{Idempotency, IdempotentRequest},
-    operator_access::Operators,
+    lookups::operator_access::Operators,
     ports::{
         ConcludeOutcome, Expectation, NewCheck, RedirectSession, RedirectSessionRecord, RedirectSessionStore,
         SilentResult, StoreError,
     },
-    rate_limit::RateLimiter,
+    rate_limits::RateLimiter,
 };
 use secrets::{SilentCheckInput, device_token, seal_input, seal_redirect_url};
 

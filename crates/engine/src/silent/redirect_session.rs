@@ -33,12 +33,12 @@ use super::{
 use crate::{
     activity::ActivityRecorder,
     checks::downcast,
-    operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
+    lookups::operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
         AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, RedirectSessionRecord,
         SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
     },
-    rate_limit::RateLimitState,
+    rate_limits::RateLimitState,
 };
 
 /// Limit for one connector call; the device does not wait longer.

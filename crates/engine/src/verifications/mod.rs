@@ -5,6 +5,7 @@
 mod followers;
 mod input;
 mod page;
+mod sim_swap_questions;
 mod sim_swap_step;
 mod steps;
 
@@ -35,12 +36,14 @@ pub(crate) use steps::Steps;
 
 use crate::{
     activity::ActivityRecorder,
-    callback::sealing::seal_callback_url,
+    callbacks::sealing::seal_callback_url,
     checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
-    eligibility::EligibilityError,
     idempotency::{Idempotency, IdempotentRequest},
-    operator_access::SmsRoute,
+    lookups::{
+        eligibility::EligibilityError,
+        operator_access::{RouteError, SmsRoute},
+    },
     ports::{
         ListedProgress, NewVerification, NumberLimitQuery, StoreError, TenantLookup, VerificationRecord,
         VerificationStore,
@@ -584,10 +587,10 @@ fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreErr
 }
 
 /// `None`: Eligibility rules the method out.
-fn if_eligible<T>(route: Result<T, CreateError>) -> Result<Option<T>, CreateError> {
+fn if_eligible<T>(route: Result<T, RouteError>) -> Result<Option<T>, RouteError> {
     match route {
         Ok(route) => Ok(Some(route)),
-        Err(CreateError::MnoNotSupported | CreateError::OnlyReverseSms | CreateError::NetworkNotAllowed) => Ok(None),
-        Err(error) => Err(error),
+        Err(RouteError::MnoNotSupported | RouteError::OnlyReverseSms | RouteError::NetworkNotAllowed) => Ok(None),
+        Err(error @ RouteError::LookupUnavailable) => Err(error),
     }
 }

@@ -1,10 +1,6 @@
 //! The SIM Swap step of a verification that has matched: a question to the operator that no request waits for.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -16,11 +12,7 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
     verification::{StepEnd, VerificationCheck},
 };
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
-};
-use tokio_util::task::TaskTracker;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     input::StepInput,
@@ -28,8 +20,8 @@ use super::{
 };
 use crate::{
     activity::ActivityRecorder,
-    checks::{CreateError, downcast},
-    operator_access::SimSwapRoute,
+    checks::downcast,
+    lookups::operator_access::{RouteError, SimSwapRoute},
     ports::{AdvanceOutcome, AdvanceTo, EndedStep, SimSwapRequest, StoreError},
 };
 
@@ -47,54 +39,6 @@ struct SimSwapQuestion {
     number: Msisdn,
     period: SimSwapPeriod,
     asked_at: Timestamp,
-}
-
-/// The SIM Swap questions that this node is asking.
-#[derive(Debug)]
-pub(super) struct SimSwapQuestions {
-    /// By verification. Receivers are notified at the end.
-    open: Mutex<HashMap<CheckId, watch::Receiver<()>>>,
-    tasks: TaskTracker,
-}
-
-impl Default for SimSwapQuestions {
-    fn default() -> Self {
-        let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
-        tasks.close();
-        SimSwapQuestions { open: Mutex::default(), tasks }
-    }
-}
-
-impl SimSwapQuestions {
-    /// The question ends when the sender is dropped.
-    fn begin(&self, verification: CheckId) -> watch::Sender<()> {
-        let (done, waiting) = watch::channel(());
-        self.lock().insert(verification, waiting);
-        done
-    }
-
-    fn remove(&self, verification: CheckId) {
-        self.lock().remove(&verification);
-    }
-
-    /// Waits for the answer to a question that this node asks.
-    pub(super) async fn wait(&self, verification: CheckId) {
-        let done = self.lock().get(&verification).cloned();
-        if let Some(mut done) = done {
-            // An error means that the question has ended.
-            let _ = done.changed().await;
-        }
-    }
-
-    /// Waits for all questions.
-    pub(super) async fn wait_idle(&self) {
-        self.tasks.wait().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<CheckId, watch::Receiver<()>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Steps {
@@ -133,7 +77,7 @@ impl Steps {
     fn spawn_question(&self, question: SimSwapQuestion) {
         let verification = question.verification;
         let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));
-        self.sim_swap_questions.tasks.spawn(async move {
+        self.sim_swap_questions.spawn(async move {
             if let Err(error) = steps.answer_question(question).await {
                 tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
             }
@@ -174,7 +118,7 @@ impl Steps {
         let operators = self.operators.for_mode(question.mode);
         let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
             Ok(Ok(route)) => route,
-            Ok(Err(refusal)) => return (None, Err(sim_swap_error(&refusal))),
+            Ok(Err(refusal)) => return (None, Err(sim_swap_error(refusal))),
             Err(_) => return (None, Err(ErrorCode::MnoTimeout)),
         };
         let SimSwapRoute { network, connector } = route;
@@ -191,12 +135,11 @@ impl Steps {
     }
 }
 
-fn sim_swap_error(refusal: &CreateError) -> ErrorCode {
+fn sim_swap_error(refusal: RouteError) -> ErrorCode {
     match refusal {
-        CreateError::MnoNotSupported | CreateError::OnlyReverseSms | CreateError::NetworkNotAllowed => {
+        RouteError::MnoNotSupported | RouteError::OnlyReverseSms | RouteError::NetworkNotAllowed => {
             ErrorCode::MnoNotSupported
         }
-        CreateError::LookupUnavailable => ErrorCode::MnoServerError,
-        _ => ErrorCode::InternalError,
+        RouteError::LookupUnavailable => ErrorCode::MnoServerError,
     }
 }

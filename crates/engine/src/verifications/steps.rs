@@ -24,14 +24,14 @@ use super::{
     Verification,
     input::{SmsInput, StepInput},
     instructions, page_token, page_url,
-    sim_swap_step::SimSwapQuestions,
+    sim_swap_questions::SimSwapQuestions,
 };
 use crate::{
     activity::ActivityRecorder,
-    callback::{Outbox, payload},
+    callbacks::{Outbox, payload},
     checks::{CheckEndHandler, PendingCodeCache, downcast},
     context::Context,
-    operator_access::{ExpectedSms, Operators},
+    lookups::operator_access::{ExpectedSms, Operators},
     ports::{
         Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CheckStore, CodeHash, ConcludeOutcome, EndedStep,
         Expectation, IdempotentResponse, NewCheck, NewRedirectSession, OpenedSession, StoreError, TenantLookup,

@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::{
-    callback::{LEASE_DURATION, UNREADABLE_FAILURE},
+    callbacks::{LEASE_DURATION, UNREADABLE_FAILURE},
     ports::AttemptOutcome,
 };
 

@@ -11,7 +11,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 use ringtrue_engine::{
-    callback::{
+    callbacks::{
         Courier, CourierDependencies, CourierLimits, KeySource, WorkspaceLookup,
         sealing::{seal_body, seal_url},
     },

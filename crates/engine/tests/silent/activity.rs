@@ -11,8 +11,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     activity::{OverviewFilter, OverviewSpan, ProjectOverview},
+    checks::reverse_sms::{CreateReverseSms, CreatedReverseSms},
     ports::{Clock, ConcludeOutcome, Inbox, SilentResult, SmsOutcome},
-    reverse_sms::{CreateReverseSms, CreatedReverseSms},
     silent::CreateSilent,
 };
 

@@ -16,9 +16,8 @@ use ringtrue_domain::{
     verification::{Method, SEARCH_FIELDS, StepState, UserEnd, VerificationVerdict},
 };
 use ringtrue_engine::{
-    checks::CreateError,
+    checks::{CreateError, reverse_sms::CreateReverseSms},
     ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
-    reverse_sms::CreateReverseSms,
     silent::{BrowserKey, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectOutcome},
     verifications::{
         CreateVerification, GiveUpError, PageFailure, PageState, Redeemed, StepInstructions, Verification,

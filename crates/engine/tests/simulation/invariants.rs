@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
-    callback::LEASE_DURATION,
+    callbacks::LEASE_DURATION,
     ports::{AttemptLog, CallbackRecord, CallbackState},
 };
 use ringtrue_sandbox::access::NETWORK_ID;

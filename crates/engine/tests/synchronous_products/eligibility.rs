@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use ringtrue_domain::{product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{Eligibility, EligibilityError, ServingNetwork},
-    networks::NetworkInfo,
-    number_lookup::LookupSources,
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, ServingNetwork},
+        networks::NetworkInfo,
+        number_lookup::LookupSources,
+    },
     ports::{LookupError, LookupResult},
 };
 

@@ -2,8 +2,10 @@
 
 use ringtrue_domain::{eligibility::EligibilityGate, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{EligibilityExplanation, EligibilitySubject},
-    number_lookup::SourceResult,
+    lookups::{
+        eligibility::{EligibilityExplanation, EligibilitySubject},
+        number_lookup::SourceResult,
+    },
     ports::{LookupError, LookupResult},
 };
 

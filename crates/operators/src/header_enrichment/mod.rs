@@ -33,7 +33,7 @@ use ringtrue_engine::{
         AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, ConnectorHealth, ConnectorState,
         ConnectorStatus, MonitoredConnector, SilentConnector, SilentOperation, SilentResult,
     },
-    rate_limit::ip_bucket,
+    rate_limits::ip_bucket,
 };
 use url::Url;
 

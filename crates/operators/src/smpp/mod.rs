@@ -26,7 +26,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{
         Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LeaseStore, LinkStatus, MessageCounts,
         MonitoredConnector, NodeId, Reassembly,

@@ -11,7 +11,7 @@ use std::{
 use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{Clock, LastError, SmsOutcome},
 };
 use strum::{IntoStaticStr, VariantArray};

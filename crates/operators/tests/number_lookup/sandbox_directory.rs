@@ -9,8 +9,10 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
-    number_lookup::{LookupSources, LookupUnavailable, NumberLookup, NumberResolution, PrefixPolicy},
+    lookups::{
+        networks::Networks,
+        number_lookup::{LookupSources, LookupUnavailable, NumberLookup, NumberResolution, PrefixPolicy},
+    },
     ports::{LookupError, LookupResult, SystemClock},
 };
 use ringtrue_operators::number_lookup::{

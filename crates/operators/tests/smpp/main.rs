@@ -26,7 +26,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{ManualClock, NodeId, SystemEntropy},
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};

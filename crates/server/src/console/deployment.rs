@@ -15,8 +15,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     keys::RotateError,
-    management::KeyWithKid,
     ports::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus, KeyPurpose},
+    tenants::KeyWithKid,
 };
 
 use super::{

@@ -17,7 +17,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     ports::{Rejection, RequestLogEntry},
-    rate_limit::{RateLimitClass, RateLimitState},
+    rate_limits::{RateLimitClass, RateLimitState},
     request_log::redaction,
 };
 use uuid::fmt::Hyphenated;

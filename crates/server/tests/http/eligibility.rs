@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
-    networks::SilentNetworkRoute,
-    number_lookup::{LookupSources, PrefixPolicy},
+    lookups::{
+        networks::SilentNetworkRoute,
+        number_lookup::{LookupSources, PrefixPolicy},
+    },
     ports::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
 };
 use serde_json::{Value, json};

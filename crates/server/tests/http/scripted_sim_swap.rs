@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, sim_swap::SimHistory};
 use ringtrue_engine::{
-    networks::SimSwapNetworkRoute,
+    lookups::networks::SimSwapNetworkRoute,
     ports::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_sandbox::access::NumberScript;

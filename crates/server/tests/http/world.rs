@@ -8,9 +8,9 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
-    management::CreatedWorkspace,
     ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
-    rate_limit::DefaultRateLimits,
+    rate_limits::DefaultRateLimits,
+    tenants::CreatedWorkspace,
 };
 use ringtrue_server::{
     config::{self, Config, Environment},

@@ -31,10 +31,7 @@ mod transaction;
 use std::{sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
-use ringtrue_engine::{
-    ports::{AttemptSettlement, IdempotencyClaim, StoreError},
-    search_limit::SearchPermit,
-};
+use ringtrue_engine::ports::{AttemptSettlement, IdempotencyClaim, StoreError, search_limit::SearchPermit};
 use tokio::{
     sync::{Notify, oneshot},
     time::timeout,

@@ -16,13 +16,10 @@ use ringtrue_domain::{
     tenancy::ProjectId,
     verification::Method,
 };
-use ringtrue_engine::{
-    ports::{
-        BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState,
-        CreateCheckOutcome, Expectation, IdempotentResponse, MarkedPending, NewCallback, NewCheck,
-        RedirectSessionRecord, RedirectSessionStore, SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta,
-    },
-    search_limit::SearchLimiter,
+use ringtrue_engine::ports::{
+    BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState, CreateCheckOutcome,
+    Expectation, IdempotentResponse, MarkedPending, NewCallback, NewCheck, RedirectSessionRecord, RedirectSessionStore,
+    SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta, search_limit::SearchLimiter,
 };
 use uuid::Uuid;
 

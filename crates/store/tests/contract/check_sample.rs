@@ -16,10 +16,8 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{Mode, ProjectId, WorkspaceId},
 };
-use ringtrue_engine::{
-    ports::{
-        CheckQuery, CodeHash, CreateCheckOutcome, Expectation, NewCallback, NewCheck, Store, StoreError, TenantLookup,
-    },
+use ringtrue_engine::ports::{
+    CheckQuery, CodeHash, CreateCheckOutcome, Expectation, NewCallback, NewCheck, Store, StoreError, TenantLookup,
     search_limit::SearchLimiter,
 };
 

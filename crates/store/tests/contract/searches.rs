@@ -10,9 +10,8 @@ use ringtrue_domain::{
     search::{Filter, parse},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::{
-    ports::{CheckQuery, ControlPlaneVersion, Store, StoreError, TenantLookup},
-    search_limit::SearchLimiter,
+use ringtrue_engine::ports::{
+    CheckQuery, ControlPlaneVersion, Store, StoreError, TenantLookup, search_limit::SearchLimiter,
 };
 use ringtrue_store::StoreOptions;
 use tokio::{task::yield_now, time::timeout};

@@ -18,7 +18,7 @@ use ringtrue_domain::{
 };
 
 use super::{IdempotentResponse, NewVerification, StoreError, TenantLookup};
-use crate::search_limit::SearchLimiter;
+use crate::ports::search_limit::SearchLimiter;
 
 /// A keyed hash of a code and its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]

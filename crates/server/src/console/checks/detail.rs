@@ -13,9 +13,9 @@ use ringtrue_domain::{
     verification::{Progress, Step, StepState},
 };
 use ringtrue_engine::{
-    callback::{CallbackLog, ResendError},
+    callbacks::{CallbackLog, ResendError},
     ports::CallbackState,
-    rate_limit::RateLimitClass,
+    rate_limits::RateLimitClass,
 };
 
 use super::{

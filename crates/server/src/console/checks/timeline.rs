@@ -6,7 +6,7 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::{
-    callback::{Attempt, CallbackLog},
+    callbacks::{Attempt, CallbackLog},
     ports::{CallbackState, CheckHistory},
 };
 

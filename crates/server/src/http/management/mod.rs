@@ -19,9 +19,9 @@ use ringtrue_domain::{
     timestamp,
 };
 use ringtrue_engine::{
-    management::{UsageReport, UsageRequest},
     ports::{AuditFilter, UsageGrouping, UsageRow},
-    rate_limit::RateLimitClass,
+    rate_limits::RateLimitClass,
+    tenants::{UsageReport, UsageRequest},
 };
 use serde::Serialize;
 

@@ -7,7 +7,8 @@ use jiff::SignedDuration;
 use rcgen::KeyPair;
 use ringtrue_domain::account::Role;
 use ringtrue_engine::{
-    accounts::{Administrator, IdentityPolicy, WorkspaceClaim},
+    accounts::{IdentityPolicy, WorkspaceClaim},
+    actor::Administrator,
     ports::Clock,
 };
 use ringtrue_operators::camara::{Algorithm, SigningKey};

@@ -5,6 +5,8 @@
 //! server also has an identity, which a restore changes; it is weaker evidence, since a promoted standby has a new
 //! identity too and may have lost nothing.
 
+mod check_retention;
+
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -23,7 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{
     accounts::Accounts,
     activity::Activity,
-    callback::Courier,
+    callbacks::Courier,
     checks::Checks,
     context::Context,
     control_plane::RefreshError,
@@ -32,8 +34,10 @@ use crate::{
         Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, MaintenanceStore, NodeId,
         NodeStore, PublishedDemand, StoreError, TimeSample,
     },
-    rate_limit::{LimitSubject, RateLimiter},
-    rate_shares::{PublishedCalls, SubjectKey, encode_calls},
+    rate_limits::{
+        LimitSubject, RateLimiter,
+        shares::{PublishedCalls, SubjectKey, encode_calls},
+    },
     request_log::RequestLog,
     tokens::Tokens,
 };

@@ -14,15 +14,16 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
 };
 
-use super::{DeviceVisit, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute};
+use super::{DeviceVisit, OperatorAccess, RouteError, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute};
 use crate::{
-    checks::CreateError,
     control_plane::ControlPlane,
-    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
-    networks::Networks,
-    number_lookup::{LookupUnavailable, NumberLookup, NumberResolution, OtherNetwork, SourceResult},
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
+        networks::Networks,
+        number_lookup::{LookupUnavailable, NumberLookup, NumberResolution, OtherNetwork, SourceResult},
+    },
     ports::SilentConnector,
-    rate_limit::ip_bucket,
+    rate_limits::ip_bucket,
 };
 
 #[derive(Debug)]
@@ -39,22 +40,22 @@ impl OperatorAccess for LiveAccess {
         Some(self.number_limit)
     }
 
-    async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError> {
+    async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError> {
         let network = self.resolve_network(number).await?;
         let receiver = self.networks.next_receiver(&network);
         require_eligible(project, Product::ReverseSms, &network.id, receiver.is_some())?;
-        Ok(SmsRoute { network: network.id, receiver: receiver.ok_or(CreateError::MnoNotSupported)? })
+        Ok(SmsRoute { network: network.id, receiver: receiver.ok_or(RouteError::MnoNotSupported)? })
     }
 
     fn sms_sender(&self, _: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender> {
         Some(sender)
     }
 
-    async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, CreateError> {
+    async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError> {
         let network = self.resolve_network(number).await?;
         let connector = self.networks.sim_swap_route(&network.id);
         require_eligible(project, Product::SimSwap, &network.id, connector.is_some())?;
-        Ok(SimSwapRoute { network: network.id, connector: connector.ok_or(CreateError::MnoNotSupported)? })
+        Ok(SimSwapRoute { network: network.id, connector: connector.ok_or(RouteError::MnoNotSupported)? })
     }
 
     async fn silent_network(
@@ -62,13 +63,13 @@ impl OperatorAccess for LiveAccess {
         project: &Project,
         product: Product,
         number: &Msisdn,
-    ) -> Result<NetworkId, CreateError> {
+    ) -> Result<NetworkId, RouteError> {
         let network = self.resolve_network(number).await?;
         let is_supported = self.networks.silent_route(&network.id, product).is_some();
         match require_eligible(project, product, &network.id, is_supported) {
             Ok(()) => Ok(network.id),
-            Err(CreateError::MnoNotSupported) if self.supports_reverse_sms(project, &network.id) => {
-                Err(CreateError::OnlyReverseSms)
+            Err(RouteError::MnoNotSupported) if self.supports_reverse_sms(project, &network.id) => {
+                Err(RouteError::OnlyReverseSms)
             }
             Err(refused) => Err(refused),
         }
@@ -155,13 +156,13 @@ impl OperatorAccess for LiveAccess {
 
 impl LiveAccess {
     /// The configured network that serves a number.
-    async fn resolve_network(&self, number: &Msisdn) -> Result<Network, CreateError> {
+    async fn resolve_network(&self, number: &Msisdn) -> Result<Network, RouteError> {
         let known = match self.number_lookup.look_up(number).await {
             Ok(NumberResolution::Network(id)) => self.networks.directory().find_by_any_id(&id).cloned(),
             Ok(NumberResolution::OtherNetwork(_) | NumberResolution::NoSubscriber | NumberResolution::Unknown) => None,
-            Err(LookupUnavailable) => return Err(CreateError::LookupUnavailable),
+            Err(LookupUnavailable) => return Err(RouteError::LookupUnavailable),
         };
-        known.ok_or(CreateError::MnoNotSupported)
+        known.ok_or(RouteError::MnoNotSupported)
     }
 
     /// Eligibility at a network. A network that is not configured has no products.
@@ -235,11 +236,11 @@ fn require_eligible(
     product: Product,
     network: &NetworkId,
     is_supported: bool,
-) -> Result<(), CreateError> {
+) -> Result<(), RouteError> {
     let supported: &[Product] = if is_supported { &[product] } else { &[] };
     EligibilityInput::for_project(project, network, supported).evaluate(product).map_err(|gate| match gate {
-        EligibilityGate::Connectivity | EligibilityGate::ProductSupport => CreateError::MnoNotSupported,
-        EligibilityGate::Authorisation => CreateError::NetworkNotAllowed,
+        EligibilityGate::Connectivity | EligibilityGate::ProductSupport => RouteError::MnoNotSupported,
+        EligibilityGate::Authorisation => RouteError::NetworkNotAllowed,
     })
 }
 

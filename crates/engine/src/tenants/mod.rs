@@ -20,17 +20,17 @@ pub use reports::{KeyWithKid, UsageReport, UsageRequest};
 use std::sync::Arc;
 
 use ringtrue_domain::{
-    audit::{Action, Actor, AuditEvent},
+    audit::{Action, Actor},
     network::NetworkId,
     product::Scope,
     tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
 
 use crate::{
-    accounts::Administrator,
+    actor::{Administrator, ManagementActor},
     context::Context,
     idempotency::{Idempotency, IdempotencyScope},
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{ManagementStore, StoreError},
 };
 
@@ -88,33 +88,6 @@ pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
 /// Attempts at a change while other requests change the same resource.
 const MAX_WRITE_ATTEMPTS: usize = 5;
-
-/// The actor of a management use case, by API or console, with the workspace that it is authorised for and the request
-/// id for the audit log.
-#[derive(Clone, Debug)]
-pub struct ManagementActor {
-    pub workspace: WorkspaceId,
-    pub actor: Actor,
-    pub request_id: Option<String>,
-}
-
-impl ManagementActor {
-    /// The operator at the command line.
-    pub fn operator(workspace: WorkspaceId) -> Self {
-        ManagementActor { workspace, actor: Actor::Operator, request_id: None }
-    }
-
-    pub(crate) fn new_audit_event(
-        &self,
-        context: &Context,
-        action: Action,
-        target: String,
-        changes: Vec<String>,
-    ) -> AuditEvent {
-        let event = context.new_audit_event(self.actor.clone(), action, Some(self.workspace), target);
-        AuditEvent { changes, request_id: self.request_id.clone(), ..event }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct CreatedWorkspace {

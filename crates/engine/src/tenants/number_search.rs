@@ -11,7 +11,8 @@ use ringtrue_domain::{
     tenancy::{Project, ProjectId},
 };
 
-use super::{Management, ManagementActor};
+use super::Management;
+use crate::actor::ManagementActor;
 use crate::ports::{AuditCap, AuditCapScope, StoreError};
 
 const MAX_SEARCHES_PER_WINDOW: u32 = 20;

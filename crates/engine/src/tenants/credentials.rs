@@ -10,7 +10,8 @@ use ringtrue_domain::{
 };
 use strum::VariantArray as _;
 
-use super::{MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError, Precondition};
+use super::{MAX_WRITE_ATTEMPTS, Management, ManagementError, Precondition};
+use crate::actor::ManagementActor;
 use crate::{
     control_plane::MAX_DEAD_CREDENTIALS,
     idempotency::IdempotentRequest,

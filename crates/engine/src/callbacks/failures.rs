@@ -15,8 +15,8 @@ use ringtrue_domain::{
 
 use super::{Callbacks, ResendError, sealing};
 use crate::{
+    actor::ManagementActor,
     checks::ReadError,
-    management::ManagementActor,
     ports::{FailedCallback, FailedCallbackQuery, FailureState, LastAttempt, MAX_RESENDS, ResendProgress, StoreError},
 };
 

@@ -10,9 +10,10 @@ use ringtrue_domain::{
 };
 
 use super::{
-    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, Management, ManagementActor, ManagementError,
-    Precondition, ProjectPatch, credentials::all_scopes,
+    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, Management, ManagementError, Precondition, ProjectPatch,
+    credentials::all_scopes,
 };
+use crate::actor::ManagementActor;
 use crate::{
     idempotency::IdempotentRequest,
     ports::{CreateProjectOutcome, UpdateProjectOutcome},

@@ -10,9 +10,10 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, ProjectId, WorkspaceId},
 };
 
-use super::{Management, ManagementActor, ManagementError};
+use super::{Management, ManagementError};
+use crate::actor::ManagementActor;
 use crate::{
-    accounts::Administrator,
+    actor::Administrator,
     keys::{self, KeyRotation, KeySummary, RotateError},
     ports::{AuditFilter, KeyPurpose, StoreError, UsageFilter, UsageGrouping, UsageRow},
 };

@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
 };
 
-use crate::{
+use crate::lookups::{
     networks::{NetworkInfo, dialing_code},
     number_lookup::SourceResult,
 };

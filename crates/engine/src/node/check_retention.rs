@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{node::Node, ports::StoreError};
+use super::Node;
+use crate::ports::StoreError;
 
 const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
 /// Limit of the statements of a transaction. With the commit it takes less than 20 ms.

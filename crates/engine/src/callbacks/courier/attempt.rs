@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{ATTEMPT_TIMEOUT, AttemptResult, Courier, Job, SLOW_ATTEMPT_THRESHOLD, add, scheduler::SlotGrant};
 use crate::{
-    callback::{Exchange, ReceivedResponse, SentRequest, TestCallbackResult, sealing},
+    callbacks::{Exchange, ReceivedResponse, SentRequest, TestCallbackResult, sealing},
     keys::KeyRing,
     ports::{
         AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback, OutboundRequest, OutboundResponse, StoreError,
@@ -91,7 +91,7 @@ impl Courier {
     }
 
     /// Sends a callback once, without the queue and its log. `None`: there is no signing key.
-    pub(in crate::callback) async fn send_once(
+    pub(in crate::callbacks) async fn send_once(
         &self,
         mode: Mode,
         product: Product,

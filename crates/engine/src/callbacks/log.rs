@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{BulkResendBudget, Courier, RunningTests, sealing};
 use crate::{
+    actor::ManagementActor,
     checks::{Checks, ReadError},
     context::Context,
     idempotency::{Idempotency, IdempotentRequest},
-    management::ManagementActor,
     ports::{
         AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup,
     },

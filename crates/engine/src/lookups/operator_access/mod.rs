@@ -22,10 +22,22 @@ use strum::VariantArray as _;
 pub(crate) use live::LiveAccess;
 
 use crate::{
-    checks::CreateError,
-    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
+    lookups::eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
     ports::{SilentConnector, SimSwapConnector},
 };
+
+/// Why a number has no route for a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    #[error("no supported operator serves this number")]
+    MnoNotSupported,
+    #[error("silent checks are not supported for this number; use Reverse SMS")]
+    OnlyReverseSms,
+    #[error("this project is not allowed to use the number's network for this product")]
+    NetworkNotAllowed,
+    #[error("number lookup unavailable; try again later")]
+    LookupUnavailable,
+}
 
 /// A number's network, and a receiver for SMS from it.
 #[derive(Clone, Debug)]
@@ -96,7 +108,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     fn number_limit(&self) -> Option<NumberLimit>;
 
     /// The route for a Reverse SMS check, if the project may use it.
-    async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError>;
+    async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError>;
 
     /// Called when a verification has begun to wait for this SMS of the end-user. Only simulated operators act on it.
     fn on_sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
@@ -105,7 +117,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender>;
 
     /// The route for a SIM Swap check, if the project may use it.
-    async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, CreateError>;
+    async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError>;
 
     /// The network of a claimed number, if the project may use it for the product.
     async fn silent_network(
@@ -113,7 +125,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
         project: &Project,
         product: Product,
         number: &Msisdn,
-    ) -> Result<NetworkId, CreateError>;
+    ) -> Result<NetworkId, RouteError>;
 
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError>;
 

@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{Clock, LookupError, LookupResult, LookupSource},
 };
 
