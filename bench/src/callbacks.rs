@@ -30,7 +30,12 @@ use ringtrue_engine::{
     callbacks,
     checks::reverse_sms::CreateReverseSms,
     keys::MasterKey,
-    ports::{Clock, Inbox, SmsOutcome, Store, SystemClock, SystemEntropy},
+    ports::{
+        clock::{Clock, SystemClock},
+        combined::Store,
+        entropy::SystemEntropy,
+        sms::{Inbox, SmsOutcome},
+    },
     rate_limits,
     tenants::{ConfigurationPatch, NewProject, TenantLimits},
 };

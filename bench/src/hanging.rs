@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 use anyhow::Context;
 use ringtrue_engine::{
     callbacks,
-    ports::{Clock, SystemClock},
+    ports::clock::{Clock, SystemClock},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::{

@@ -19,7 +19,10 @@ use crate::{
     EngineSettings,
     control_plane::{ControlPlane, RefreshError},
     keys::KeyRing,
-    ports::{Clock, CodeHash, ControlPlaneStore, Entropy, KeyId, StoreError},
+    ports::{
+        clock::Clock, control_plane::ControlPlaneStore, entropy::Entropy, hashes::CodeHash, keys::KeyId,
+        store::StoreError,
+    },
 };
 
 const MIN_DERIVED_TOKEN_BYTES: usize = 16;

@@ -1,6 +1,6 @@
 //! The use cases of the service, and the ports (traits) that they need.
 //!
-//! This crate has no HTTP server and no SQL: requests arrive as values, and a [`ports::Store`] persists state.
+//! This crate has no HTTP server and no SQL: requests arrive as values, and a [`Store`] persists state.
 //!
 //! The use cases are methods of services, each with the ports that it needs. An [`Engine`] is their assembly.
 
@@ -50,7 +50,7 @@ use crate::{
         operator_access::{LiveAccess, OperatorAccess, Operators},
     },
     node::{ClockSkewReporter, Node, RollbackDetector},
-    ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
+    ports::{clock::Clock, combined::Store, entropy::Entropy, node::NodeId, store::StoreError, transport::Transport},
     rate_limits::{DefaultRateLimits, RateLimiter},
     request_log::RequestLog,
     silent::SilentFlow,

@@ -19,8 +19,11 @@ use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
     keys::MasterKey,
     ports::{
-        Clock, ManualClock, NodeId, OutboundRequest, OutboundResponse, PublishedDemand, Store, SystemEntropy,
-        Transport, TransportError,
+        clock::{Clock, ManualClock},
+        combined::Store,
+        entropy::SystemEntropy,
+        node::{NodeId, PublishedDemand},
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
     rate_limits::{
         DefaultRateLimits, LimitSubject, RateLimitClass, RateLimiter,

@@ -11,7 +11,7 @@ use http::{
 };
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use ringtrue_engine::ports::{Clock, Entropy};
+use ringtrue_engine::ports::{clock::Clock, entropy::Entropy};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -328,7 +328,7 @@ fn renewal_time(now: Timestamp, expires_in: i64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringtrue_engine::ports::ManualClock;
+    use ringtrue_engine::ports::clock::ManualClock;
     use serde_json::json;
     use std::sync::atomic::{AtomicU32, Ordering};
 

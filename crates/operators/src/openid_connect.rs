@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, header::AUTHORIZATION};
-use ringtrue_engine::ports::{Clock, Entropy};
+use ringtrue_engine::ports::{clock::Clock, entropy::Entropy};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded::Serializer};

@@ -21,7 +21,13 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     lookups::networks::Networks,
-    ports::{Inbox, NodeId, PartialSms, SmsOutcome, StoreError, SystemClock, SystemEntropy},
+    ports::{
+        clock::SystemClock,
+        entropy::SystemEntropy,
+        node::NodeId,
+        sms::{Inbox, PartialSms, SmsOutcome},
+        store::StoreError,
+    },
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_test_support::{leases::InMemoryLeases, sms_parts::InMemoryReassembly};

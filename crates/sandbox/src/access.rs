@@ -32,7 +32,7 @@ use ringtrue_engine::{
             DeviceVisit, ExpectedSms, OperatorAccess, RouteError, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute,
         },
     },
-    ports::{SilentConnector, SimSwapConnector},
+    ports::{silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
 use crate::smsc::{FaultScript, QueueAccount, Sms, Smsc};

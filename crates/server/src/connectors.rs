@@ -14,7 +14,11 @@ use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
     lookups::networks::{SilentNetworkRoute, SimSwapNetworkRoute},
-    ports::{Clock, ConnectorStatus, Entropy, MonitoredConnector},
+    ports::{
+        clock::Clock,
+        connectors::{ConnectorStatus, MonitoredConnector},
+        entropy::Entropy,
+    },
 };
 use ringtrue_operators::{
     camara::Camara,

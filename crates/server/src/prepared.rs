@@ -13,7 +13,10 @@ use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, EngineSettings,
     lookups::number_lookup::LookupSources,
-    ports::{Clock, Entropy, SystemClock, SystemEntropy},
+    ports::{
+        clock::{Clock, SystemClock},
+        entropy::{Entropy, SystemEntropy},
+    },
 };
 use ringtrue_operators::{
     ip_routing::IpRouting,

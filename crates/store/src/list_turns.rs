@@ -8,7 +8,7 @@ use std::{
 };
 
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,

@@ -8,7 +8,7 @@
 //! the schema of a newer one, until a migration raises that version: for a rolling upgrade, and to roll an upgrade back.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {

@@ -8,7 +8,10 @@ use ringtrue_domain::{
 
 use super::{AccessLink, Accounts};
 use crate::actor::Administrator;
-use crate::ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError};
+use crate::ports::{
+    accounts::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose},
+    store::StoreError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {

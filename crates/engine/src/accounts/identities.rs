@@ -14,7 +14,11 @@ use ringtrue_domain::{
 
 use super::{AccountError, Accounts, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
 use crate::actor::Administrator;
-use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
+use crate::ports::{
+    accounts::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants},
+    hashes::TokenHash,
+    store::StoreError,
+};
 
 /// Attempts of a change that is repeated if the account changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;

@@ -15,7 +15,11 @@ use super::{
     AccountError, Accounts, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep, add_clamped, passwords,
 };
 use crate::actor::Administrator;
-use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
+use crate::ports::{
+    accounts::{LinkPurpose, NewOneTimeLink, OneTimeLink},
+    hashes::TokenHash,
+    store::StoreError,
+};
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);

@@ -16,7 +16,10 @@ use ringtrue_domain::{
 use super::{AccessLink, Accounts, ConsoleUser, InvalidPassword, Password, add_clamped, links::LinkKind, passwords};
 use crate::{
     actor::ManagementActor,
-    ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
+    ports::{
+        accounts::{AcceptOutcome, InviteOutcome, MemberChangeOutcome},
+        store::{StoreError, TenantLookup},
+    },
 };
 
 const INVITATION_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);

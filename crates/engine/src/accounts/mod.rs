@@ -42,7 +42,11 @@ pub use sessions::{ClientInfo, FLASH_MAX_AGE, RequestCause, SESSION_MAX_AGE, Ses
 use crate::{
     actor::{Administrator, ManagementActor},
     context::Context,
-    ports::{IdentityStore, LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange, StoreError},
+    ports::{
+        accounts::{LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange},
+        combined::IdentityStore,
+        store::StoreError,
+    },
     rate_limits::ip_bucket,
 };
 

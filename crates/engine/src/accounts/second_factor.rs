@@ -23,8 +23,11 @@ use crate::actor::Administrator;
 use crate::{
     context::Context,
     ports::{
-        AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
-        SecondFactorProof, SecondFactorUse, StoreError,
+        accounts::{
+            AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
+            SecondFactorProof, SecondFactorUse,
+        },
+        store::StoreError,
     },
     rate_limits::ip_bucket,
 };

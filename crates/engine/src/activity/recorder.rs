@@ -23,7 +23,7 @@ use ringtrue_domain::{
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::ports::{ActivityDelta, AttemptOutcome, MarkedPending};
+use crate::ports::{activity::ActivityDelta, callbacks::AttemptOutcome, checks::MarkedPending};
 
 /// Limit while the store is unavailable; some tens of megabytes.
 const MAX_COUNTERS: usize = 100_000;

@@ -17,7 +17,10 @@ use super::{Callbacks, ResendError, sealing};
 use crate::{
     actor::ManagementActor,
     checks::ReadError,
-    ports::{FailedCallback, FailedCallbackQuery, FailureState, LastAttempt, MAX_RESENDS, ResendProgress, StoreError},
+    ports::{
+        callbacks::{FailedCallback, FailedCallbackQuery, FailureState, LastAttempt, MAX_RESENDS, ResendProgress},
+        store::StoreError,
+    },
 };
 
 /// Newest failures that are listed and grouped. Receivers are sealed, so the database cannot group them.

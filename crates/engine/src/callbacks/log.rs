@@ -18,7 +18,8 @@ use crate::{
     context::Context,
     idempotency::{Idempotency, IdempotentRequest},
     ports::{
-        AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup,
+        callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome},
+        store::{StoreError, TenantLookup},
     },
 };
 

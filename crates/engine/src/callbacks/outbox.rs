@@ -7,7 +7,10 @@ use ringtrue_domain::lifecycle::Check;
 use super::{Courier, sealing};
 use crate::{
     context::{Context, missing_seal_key},
-    ports::{LeasedCallback, NewCallback, StoreError},
+    ports::{
+        callbacks::{LeasedCallback, NewCallback},
+        store::StoreError,
+    },
 };
 
 /// Prepares the callbacks of concluded checks, and passes them to the [`Courier`]. Cheap to clone.

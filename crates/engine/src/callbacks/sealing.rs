@@ -13,7 +13,7 @@ use super::Exchange;
 use crate::{
     context::{Context, missing_seal_key},
     keys::KeyRing,
-    ports::{Entropy, StoreError},
+    ports::{entropy::Entropy, store::StoreError},
 };
 
 /// Seals the callback URL of a new check.

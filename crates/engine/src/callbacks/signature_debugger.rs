@@ -15,7 +15,7 @@ use ringtrue_domain::{
 use serde::Deserialize;
 
 use super::{Attempt, CallbackLog, Callbacks, SentRequest};
-use crate::{checks::ReadError, ports::StoreError};
+use crate::{checks::ReadError, ports::store::StoreError};
 
 /// A pasted request, with its URL if given.
 #[derive(Clone, Copy, derive_more::Debug)]

@@ -17,7 +17,7 @@ use ringtrue_domain::{
 };
 
 use super::{Callbacks, payload};
-use crate::{actor::ManagementActor, ports::TransportError};
+use crate::{actor::ManagementActor, ports::transport::TransportError};
 
 /// `reference_id` of all test callbacks.
 const TEST_REFERENCE: &str = "test-callback";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ringtrue_domain::lifecycle::{AnyCheck, AnyVerdict, Concluded};
 
-use crate::ports::{ConcludeOutcome, StoreError};
+use crate::ports::{checks::ConcludeOutcome, store::StoreError};
 
 /// Ends checks of one kind in place of [`Checks`](super::Checks): something else waits for their ends, and stores what
 /// follows in the same transaction.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use ringtrue_domain::{phone::InvalidPhoneNumber, sim_swap::InvalidSimSwapPeriod, web_url::UrlError};
 
-use crate::{lookups::operator_access::RouteError, ports::StoreError};
+use crate::{lookups::operator_access::RouteError, ports::store::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {

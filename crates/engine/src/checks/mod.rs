@@ -37,8 +37,10 @@ use crate::{
         operator_access::Operators,
     },
     ports::{
-        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCallback, NewCheck, StoreError,
-        TenantLookup, search_limit::SearchLimiter,
+        callbacks::NewCallback,
+        checks::{CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCheck},
+        search_limit::SearchLimiter,
+        store::{StoreError, TenantLookup},
     },
     tenants::NumberSearch,
 };

@@ -3,7 +3,7 @@
 use quick_cache::sync::Cache;
 use ringtrue_domain::reverse_sms::ReverseSmsCheck;
 
-use crate::ports::CodeHash;
+use crate::ports::hashes::CodeHash;
 
 /// Capacity of the cache of open checks, about 10 MiB.
 const MAX_CACHED_CHECKS: usize = 20_000;

@@ -15,8 +15,11 @@ use ringtrue_domain::{lifecycle::Sealed, reverse_sms::SmsOrigin};
 use crate::{
     context::Context,
     ports::{
-        AddPartOutcome, CompleteSms, NewSmsPart, PartOutcome, Reassembly, SmsKey, SmsPart, SmsPartLimits, SmsPartStore,
-        StoreError,
+        sms::{
+            AddPartOutcome, CompleteSms, NewSmsPart, PartOutcome, Reassembly, SmsKey, SmsPart, SmsPartLimits,
+            SmsPartStore,
+        },
+        store::StoreError,
     },
 };
 

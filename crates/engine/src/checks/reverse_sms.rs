@@ -21,7 +21,11 @@ use crate::{
     callbacks::sealing::seal_callback_url,
     idempotency::IdempotentRequest,
     lookups::operator_access::SmsRoute,
-    ports::{ConcludeOutcome, Expectation, Inbox, NewCheck, PartialSms, SmsOutcome, StoreError},
+    ports::{
+        checks::{ConcludeOutcome, Expectation, NewCheck},
+        sms::{Inbox, PartialSms, SmsOutcome},
+        store::StoreError,
+    },
 };
 
 /// Create request. Number and URL are unparsed: their validation depends on the project's mode.

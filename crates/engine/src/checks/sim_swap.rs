@@ -18,7 +18,7 @@ use super::{Checks, CreateError, ReadError, require_enabled};
 use crate::{
     idempotency::IdempotentRequest,
     lookups::operator_access::SimSwapRoute,
-    ports::{SimSwapRequest, StoreError},
+    ports::{sim_swap::SimSwapRequest, store::StoreError},
 };
 
 /// Limit for the operator's response. It leaves time for one `slow_down` of CIBA, after which a client with the default

@@ -33,7 +33,7 @@ use crate::{
     accounts::{Accounts, ConsoleUser, SessionToken},
     checks::Checks,
     context::Context,
-    ports::{SessionStore, StoreError},
+    ports::{accounts::SessionStore, store::StoreError},
 };
 use viewer_limit::{Viewer, ViewerLimit, ViewerPermit};
 
@@ -323,7 +323,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ports::TokenHash;
+    use crate::ports::hashes::TokenHash;
 
     fn second(number: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + number).unwrap()

@@ -9,7 +9,7 @@ use ringtrue_domain::{account::AccountId, tenancy::WorkspaceId};
 use tokio_util::sync::CancellationToken;
 
 use super::WatchError;
-use crate::ports::{SessionAccess, TokenHash};
+use crate::ports::{accounts::SessionAccess, hashes::TokenHash};
 
 /// Browsers open six connections to a host, and pages need one of them.
 const MAX_PER_ACCOUNT: usize = 5;

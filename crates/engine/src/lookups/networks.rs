@@ -18,7 +18,11 @@ use ringtrue_domain::{
     product::Product,
 };
 
-use crate::ports::{IpLocation, IpLocator, SilentConnector, SimSwapConnector};
+use crate::ports::{
+    lookups::{IpLocation, IpLocator},
+    silent::SilentConnector,
+    sim_swap::SimSwapConnector,
+};
 
 /// A network as shown to API clients.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     lookups::networks::Networks,
-    ports::{Clock, LookupError, LookupResult, LookupSource},
+    ports::{
+        clock::Clock,
+        lookups::{LookupError, LookupResult, LookupSource},
+    },
 };
 
 const POSITIVE_CACHE_TTL: SignedDuration = SignedDuration::from_hours(24);
@@ -372,7 +375,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::*;
-    use crate::ports::ManualClock;
+    use crate::ports::clock::ManualClock;
 
     #[derive(Debug)]
     struct ScriptedSource {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Node;
-use crate::ports::StoreError;
+use crate::ports::store::StoreError;
 
 const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
 /// Limit of the statements of a transaction. With the commit it takes less than 20 ms.

@@ -31,8 +31,12 @@ use crate::{
     control_plane::RefreshError,
     keys::{self, KeyRotation, RotateError},
     ports::{
-        Clock, DatabaseTime, ErasureCounts, HeartbeatResult, KeyPurpose, LastSeenDatabase, MaintenanceStore, NodeId,
-        NodeStore, PublishedDemand, StoreError, TimeSample,
+        clock::{Clock, TimeSample},
+        combined::MaintenanceStore,
+        keys::KeyPurpose,
+        node::{DatabaseTime, HeartbeatResult, LastSeenDatabase, NodeId, NodeStore, PublishedDemand},
+        privacy::ErasureCounts,
+        store::StoreError,
     },
     rate_limits::{
         LimitSubject, RateLimiter,

@@ -13,7 +13,7 @@ use std::{
 
 use ringtrue_domain::tenancy::WorkspaceId;
 
-use crate::ports::StoreError;
+use crate::ports::store::StoreError;
 
 /// Concurrent searches of a workspace, running or waiting for a connection.
 pub const MAX_SEARCHES_PER_WORKSPACE: u32 = 2;

@@ -23,7 +23,7 @@ use super::{
     class::{DefaultRateLimits, RateLimitClass},
     shares::{MAX_PUBLISHED, PublishedCalls, RecentCalls, SharedCalls, SubjectKey, window_number},
 };
-use crate::ports::NodeId;
+use crate::ports::node::NodeId;
 
 /// Outcome of counting a request; the values of the `RateLimit` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use crate::ports::{NodeId, PublishedDemand};
+use crate::ports::node::{NodeId, PublishedDemand};
 
 /// Each node publishes only its busiest subjects, so many of each group.
 pub const MAX_PUBLISHED: usize = 1_000;

@@ -36,8 +36,9 @@ use crate::{
     idempotency::{Idempotency, IdempotentRequest},
     lookups::operator_access::Operators,
     ports::{
-        ConcludeOutcome, Expectation, NewCheck, RedirectSession, RedirectSessionRecord, RedirectSessionStore,
-        SilentResult, StoreError,
+        checks::{ConcludeOutcome, Expectation, NewCheck},
+        silent::{RedirectSession, RedirectSessionRecord, RedirectSessionStore, SilentResult},
+        store::StoreError,
     },
     rate_limits::RateLimiter,
 };

@@ -35,8 +35,12 @@ use crate::{
     checks::downcast,
     lookups::operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
-        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, RedirectSessionRecord,
-        SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
+        checks::ConcludeOutcome,
+        silent::{
+            AuthorizationRequest, AuthorizationResponse, BeginRedirect, RedirectSessionRecord, SealedVerdict,
+            SilentConnector, SilentOperation, SilentResult,
+        },
+        store::StoreError,
     },
     rate_limits::RateLimitState,
 };

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::SilentFlow;
 use crate::{
     context::Context,
-    ports::{SilentResult, StoreError, TokenHash},
+    ports::{hashes::TokenHash, silent::SilentResult, store::StoreError},
 };
 
 /// Input of a silent check, sealed until the device opens the check's URL.

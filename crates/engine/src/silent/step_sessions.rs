@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 
 use super::secrets::SilentCheckInput;
-use crate::ports::StoreError;
+use crate::ports::store::StoreError;
 
 /// Redirect sessions of silent checks that are steps of something else. It holds the input of its steps, and a session
 /// is stored only when the device is redirected.

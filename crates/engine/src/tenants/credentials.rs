@@ -16,8 +16,9 @@ use crate::{
     control_plane::MAX_DEAD_CREDENTIALS,
     idempotency::IdempotentRequest,
     ports::{
-        CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse,
-        RotateCredentialOutcome, StoreError, TenantLookup,
+        idempotency::IdempotentResponse,
+        store::{StoreError, TenantLookup},
+        tenants::{CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, RotateCredentialOutcome},
     },
     tokens::digest_secret,
 };

@@ -31,7 +31,7 @@ use crate::{
     context::Context,
     idempotency::{Idempotency, IdempotencyScope},
     lookups::networks::Networks,
-    ports::{ManagementStore, StoreError},
+    ports::{combined::ManagementStore, store::StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]

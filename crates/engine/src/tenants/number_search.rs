@@ -13,7 +13,10 @@ use ringtrue_domain::{
 
 use super::Management;
 use crate::actor::ManagementActor;
-use crate::ports::{AuditCap, AuditCapScope, StoreError};
+use crate::ports::{
+    audit::{AuditCap, AuditCapScope},
+    store::StoreError,
+};
 
 const MAX_SEARCHES_PER_WINDOW: u32 = 20;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);

@@ -16,7 +16,7 @@ use super::{
 use crate::actor::ManagementActor;
 use crate::{
     idempotency::IdempotentRequest,
-    ports::{CreateProjectOutcome, UpdateProjectOutcome},
+    ports::tenants::{CreateProjectOutcome, UpdateProjectOutcome},
 };
 
 #[derive(Clone, Debug)]

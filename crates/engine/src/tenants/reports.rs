@@ -15,7 +15,12 @@ use crate::actor::ManagementActor;
 use crate::{
     actor::Administrator,
     keys::{self, KeyRotation, KeySummary, RotateError},
-    ports::{AuditFilter, KeyPurpose, StoreError, UsageFilter, UsageGrouping, UsageRow},
+    ports::{
+        activity::{UsageFilter, UsageGrouping, UsageRow},
+        audit::AuditFilter,
+        keys::KeyPurpose,
+        store::StoreError,
+    },
 };
 
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{PageView, Verifications};
-use crate::ports::{PageVersion, StoreError};
+use crate::ports::{store::StoreError, verifications::PageVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Each is a connection.

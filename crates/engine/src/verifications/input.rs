@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     context::Context,
-    ports::{StoreError, VerificationRecord},
+    ports::{store::StoreError, verifications::VerificationRecord},
 };
 
 const PURPOSE: &str = "verification";

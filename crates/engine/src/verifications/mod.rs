@@ -45,8 +45,9 @@ use crate::{
         operator_access::{RouteError, SmsRoute},
     },
     ports::{
-        ListedProgress, NewVerification, NumberLimitQuery, StoreError, TenantLookup, VerificationRecord,
-        VerificationStore,
+        checks::NewVerification,
+        store::{StoreError, TenantLookup},
+        verifications::{ListedProgress, NumberLimitQuery, VerificationRecord, VerificationStore},
     },
     silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
 };

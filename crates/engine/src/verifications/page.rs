@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{Current, Verifications, input::StepInput};
 use crate::{
     context::Context,
-    ports::{RedirectSession, StoreError, TokenHash, VerificationRecord},
+    ports::{hashes::TokenHash, silent::RedirectSession, store::StoreError, verifications::VerificationRecord},
     silent::{BrowserKey, DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 

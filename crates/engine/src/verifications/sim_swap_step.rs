@@ -22,7 +22,11 @@ use crate::{
     activity::ActivityRecorder,
     checks::downcast,
     lookups::operator_access::{RouteError, SimSwapRoute},
-    ports::{AdvanceOutcome, AdvanceTo, EndedStep, SimSwapRequest, StoreError},
+    ports::{
+        sim_swap::SimSwapRequest,
+        store::StoreError,
+        verifications::{AdvanceOutcome, AdvanceTo, EndedStep},
+    },
 };
 
 /// Limit for the operator's response to the SIM Swap question.

@@ -33,9 +33,14 @@ use crate::{
     context::Context,
     lookups::operator_access::{ExpectedSms, Operators},
     ports::{
-        Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CheckStore, CodeHash, ConcludeOutcome, EndedStep,
-        Expectation, IdempotentResponse, NewCheck, NewRedirectSession, OpenedSession, StoreError, TenantLookup,
-        VerificationRecord, VerificationStore,
+        checks::{CheckStore, ConcludeOutcome, Expectation, NewCheck},
+        hashes::CodeHash,
+        idempotency::IdempotentResponse,
+        store::{StoreError, TenantLookup},
+        verifications::{
+            Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, NewRedirectSession, OpenedSession,
+            VerificationRecord, VerificationStore,
+        },
     },
     silent::{
         StepSessions, VerificationReturn,

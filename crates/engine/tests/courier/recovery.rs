@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::{
     callbacks::{LEASE_DURATION, UNREADABLE_FAILURE},
-    ports::AttemptOutcome,
+    ports::callbacks::AttemptOutcome,
 };
 
 use crate::world::World;

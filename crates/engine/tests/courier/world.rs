@@ -17,8 +17,11 @@ use ringtrue_engine::{
     },
     keys::{KeyRing, MasterKey, create_missing_keys},
     ports::{
-        Clock, Entropy, KeyStore, LeasedCallback, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy,
-        Transport, TransportError,
+        callbacks::LeasedCallback,
+        clock::{Clock, ManualClock},
+        entropy::{Entropy, SystemEntropy},
+        keys::KeyStore,
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
 };
 use ringtrue_store::{StoreOptions, StoreUrl};

@@ -12,7 +12,12 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     activity::{OverviewFilter, OverviewSpan, ProjectOverview},
     checks::reverse_sms::{CreateReverseSms, CreatedReverseSms},
-    ports::{Clock, ConcludeOutcome, Inbox, SilentResult, SmsOutcome},
+    ports::{
+        checks::ConcludeOutcome,
+        clock::Clock,
+        silent::SilentResult,
+        sms::{Inbox, SmsOutcome},
+    },
     silent::CreateSilent,
 };
 

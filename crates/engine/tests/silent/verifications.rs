@@ -17,7 +17,11 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     checks::{CreateError, reverse_sms::CreateReverseSms},
-    ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
+    ports::{
+        silent::SilentResult,
+        sim_swap::{SimSwapConnector, SimSwapRequest},
+        sms::{Inbox as _, SmsOutcome},
+    },
     silent::{BrowserKey, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectOutcome},
     verifications::{
         CreateVerification, GiveUpError, PageFailure, PageState, Redeemed, StepInstructions, Verification,

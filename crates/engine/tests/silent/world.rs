@@ -21,7 +21,12 @@ use ringtrue_engine::{
     actor::ManagementActor,
     keys::MasterKey,
     lookups::networks::SilentNetworkRoute,
-    ports::{IpLocation, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport, TransportError},
+    ports::{
+        clock::ManualClock,
+        entropy::SystemEntropy,
+        lookups::IpLocation,
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
+    },
     silent::{
         CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
         RedirectOutcome,

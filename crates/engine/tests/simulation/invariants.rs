@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
     callbacks::LEASE_DURATION,
-    ports::{AttemptLog, CallbackRecord, CallbackState},
+    ports::callbacks::{AttemptLog, CallbackRecord, CallbackState},
 };
 use ringtrue_sandbox::access::NETWORK_ID;
 use serde_json::{Value, json};

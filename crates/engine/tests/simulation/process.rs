@@ -13,7 +13,11 @@ use ringtrue_engine::{
     actor::ManagementActor,
     callbacks,
     keys::MasterKey,
-    ports::{Entropy, ManualClock, Store, SystemEntropy},
+    ports::{
+        clock::ManualClock,
+        combined::Store,
+        entropy::{Entropy, SystemEntropy},
+    },
     tenants::{ConfigurationPatch, NewProject},
 };
 use ringtrue_sandbox::access::SandboxAccess;

@@ -15,8 +15,14 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, callbacks,
     ports::{
-        CallbackState, CheckQuery, Clock, Inbox, ManualClock, SilentResult, TenantLookup, VerificationRecord,
+        callbacks::CallbackState,
+        checks::CheckQuery,
+        clock::{Clock, ManualClock},
         search_limit::SearchLimiter,
+        silent::SilentResult,
+        sms::Inbox,
+        store::TenantLookup,
+        verifications::VerificationRecord,
     },
     silent::{DeviceRequest, DeviceReturn, NextStep},
     verifications::{CreateVerification, StepInstructions},

@@ -9,7 +9,7 @@ use ringtrue_engine::{
         networks::NetworkInfo,
         number_lookup::LookupSources,
     },
-    ports::{LookupError, LookupResult},
+    ports::lookups::{LookupError, LookupResult},
 };
 
 use crate::world::{ALL, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCONNECTED, World};

@@ -6,7 +6,7 @@ use ringtrue_engine::{
         eligibility::{EligibilityExplanation, EligibilitySubject},
         number_lookup::SourceResult,
     },
-    ports::{LookupError, LookupResult},
+    ports::lookups::{LookupError, LookupResult},
 };
 
 use crate::world::{ALL, EVERYTHING, FORBIDDEN, PORTED, SIMS_ONLY, UNCONNECTED, World, ids};

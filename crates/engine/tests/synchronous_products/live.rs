@@ -14,7 +14,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     checks::sim_swap::CreateSimSwap,
     lookups::number_lookup::{LookupSources, PrefixPolicy},
-    ports::{LookupError, LookupResult},
+    ports::lookups::{LookupError, LookupResult},
 };
 use strum::VariantArray as _;
 

@@ -13,7 +13,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     checks::{CreateError, ReadError, sim_swap::CreateSimSwap},
     idempotency::{IdempotencyError, IdempotencyState, IdempotentRequest, StoredResponse},
-    ports::{UsageFilter, UsageGrouping},
+    ports::activity::{UsageFilter, UsageGrouping},
 };
 
 use crate::world::{EVERYTHING, START_TIME, World};

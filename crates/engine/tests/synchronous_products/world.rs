@@ -21,8 +21,10 @@ use ringtrue_engine::{
         number_lookup::{LookupSources, PrefixPolicy},
     },
     ports::{
-        IpLocation, LookupResult, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport,
-        TransportError,
+        clock::ManualClock,
+        entropy::SystemEntropy,
+        lookups::{IpLocation, LookupResult},
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
     tenants::{ConfigurationPatch, NewProject},
 };

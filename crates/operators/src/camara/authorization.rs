@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use ringtrue_engine::ports::{AuthorizationRequest, Entropy, SilentOperation};
+use ringtrue_engine::ports::{
+    entropy::Entropy,
+    silent::{AuthorizationRequest, SilentOperation},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::{Position, Url, form_urlencoded::Serializer};

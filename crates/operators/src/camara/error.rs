@@ -10,7 +10,7 @@ use ringtrue_domain::lifecycle::ErrorCode::{
     self, InternalError, MnoNoDataAvailable, MnoNotSupported, MnoResponseError, MnoServerError, MnoTimeout,
     MnoUserNotFound, NotMobileIp,
 };
-use ringtrue_engine::ports::TlsError;
+use ringtrue_engine::ports::transport::TlsError;
 use strum::IntoStaticStr;
 
 use crate::{breaker::CallOutcome, client::ClientError};

@@ -26,8 +26,11 @@ use ringtrue_domain::{
     network::NetworkId,
 };
 use ringtrue_engine::ports::{
-    BreakerPosition, BreakerStatus, Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy,
-    MonitoredConnector,
+    clock::Clock,
+    connectors::{
+        BreakerPosition, BreakerStatus, ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector,
+    },
+    entropy::Entropy,
 };
 use url::Url;
 

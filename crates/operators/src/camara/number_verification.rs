@@ -8,7 +8,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
 };
-use ringtrue_engine::ports::{
+use ringtrue_engine::ports::silent::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use http::{
 };
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use parking_lot::Mutex;
-use ringtrue_engine::ports::Clock;
+use ringtrue_engine::ports::clock::Clock;
 use serde::Deserialize;
 use url::Url;
 

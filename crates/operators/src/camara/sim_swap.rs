@@ -14,7 +14,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     sim_swap::{SimHistory, SimSwapPeriod},
 };
-use ringtrue_engine::ports::{SimSwapConnector, SimSwapRequest};
+use ringtrue_engine::ports::sim_swap::{SimSwapConnector, SimSwapRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};

@@ -12,7 +12,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId};
-use ringtrue_engine::ports::{Clock, LookupError, LookupResult};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    lookups::{LookupError, LookupResult},
+};
 use serde_json::Value;
 use url::Url;
 

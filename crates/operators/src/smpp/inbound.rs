@@ -7,7 +7,11 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Clock, Inbox, NodeId, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    node::NodeId,
+    sms::{Inbox, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart},
+};
 use ringtrue_smpp::{
     content::MessageContent,
     pdu::{Address, CommandStatus, MessageType, Ton},

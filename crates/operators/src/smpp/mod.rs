@@ -28,8 +28,12 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     lookups::networks::Networks,
     ports::{
-        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LeaseStore, LinkStatus, MessageCounts,
-        MonitoredConnector, NodeId, Reassembly,
+        clock::Clock,
+        connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, LinkStatus, MessageCounts, MonitoredConnector},
+        entropy::Entropy,
+        leases::LeaseStore,
+        node::NodeId,
+        sms::{Inbox, Reassembly},
     },
 };
 pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
     lookups::networks::Networks,
-    ports::{Clock, LastError, SmsOutcome},
+    ports::{clock::Clock, connectors::LastError, sms::SmsOutcome},
 };
 use strum::{IntoStaticStr, VariantArray};
 use tokio::{

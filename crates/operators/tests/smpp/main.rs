@@ -27,7 +27,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     lookups::networks::Networks,
-    ports::{ManualClock, NodeId, SystemEntropy},
+    ports::{clock::ManualClock, entropy::SystemEntropy, node::NodeId},
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};

@@ -5,7 +5,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use ringtrue_domain::reverse_sms::InboundSms;
-use ringtrue_engine::ports::{Inbox, PartialSms, SmsOutcome, StoreError};
+use ringtrue_engine::ports::{
+    sms::{Inbox, PartialSms, SmsOutcome},
+    store::StoreError,
+};
 use ringtrue_smpp::{
     pdu::{Address, BindResponseBody, CommandStatus, EsmClass, ShortMessage},
     session::{

@@ -9,7 +9,7 @@ use ringtrue_engine::{
     accounts::AccountError,
     control_plane::RefreshError,
     keys::{KeyUnsealError, ResetHashKeyError, RewrapError, RotateError},
-    ports::StoreError,
+    ports::store::StoreError,
     tenants::ManagementError,
 };
 use ringtrue_store::{MigrateError, OpenError};

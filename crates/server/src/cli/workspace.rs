@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    ports::{Store, StoreError},
+    ports::{combined::Store, store::StoreError},
     tenants::{CreatedWorkspace, ManagementError},
 };
 use serde_json::{Value, json};

@@ -21,7 +21,7 @@ use ringtrue_engine::{
         BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch,
         TestCallbackError,
     },
-    ports::{FailureState, ResendProgress},
+    ports::callbacks::{FailureState, ResendProgress},
     rate_limits::RateLimitClass,
 };
 

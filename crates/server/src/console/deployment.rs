@@ -15,7 +15,10 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     keys::RotateError,
-    ports::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus, KeyPurpose},
+    ports::{
+        connectors::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus},
+        keys::KeyPurpose,
+    },
     tenants::KeyWithKid,
 };
 

@@ -19,7 +19,7 @@ use ringtrue_domain::{
     search,
     tenancy::Project,
 };
-use ringtrue_engine::{actor::ManagementActor, ports::RequestLogFilter, tenants::NumberSearchError};
+use ringtrue_engine::{actor::ManagementActor, ports::request_log::RequestLogFilter, tenants::NumberSearchError};
 
 use super::{
     checks::{CheckRow, PRODUCTS, search_fields},

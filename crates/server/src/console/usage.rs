@@ -10,7 +10,7 @@ use axum::{
 use jiff::{Span, Timestamp, tz::TimeZone};
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
 use ringtrue_engine::{
-    ports::{UsageGrouping, UsageRow},
+    ports::activity::{UsageGrouping, UsageRow},
     tenants::{UsageReport, UsageRequest},
 };
 

@@ -10,7 +10,7 @@ use ringtrue_engine::{
     checks::{CreateError, ReadError},
     idempotency::IdempotencyError,
     lookups::eligibility::EligibilityError,
-    ports::StoreError,
+    ports::store::StoreError,
     silent::{RedeemError, RedirectError},
     tenants::{InvalidUrl, ManagementError},
     verifications::GiveUpError,

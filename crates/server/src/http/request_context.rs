@@ -16,7 +16,7 @@ use ringtrue_domain::{
     tenancy::{Credential, Mode},
 };
 use ringtrue_engine::{
-    ports::{Rejection, RequestLogEntry},
+    ports::request_log::{Rejection, RequestLogEntry},
     rate_limits::{RateLimitClass, RateLimitState},
     request_log::redaction,
 };

@@ -22,7 +22,7 @@ use ringtrue_engine::{
     Engine, callbacks,
     control_plane::ConcurrentMap,
     node::clock_skew,
-    ports::{BreakerPosition, ConnectorState, ConnectorStatus},
+    ports::connectors::{BreakerPosition, ConnectorState, ConnectorStatus},
 };
 
 use crate::connectors::Connectors;

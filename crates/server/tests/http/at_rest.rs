@@ -6,7 +6,7 @@ use ringtrue_domain::{account::Role, audit::Action, page::PageRequest};
 use ringtrue_engine::{
     actor::Administrator,
     keys::{self, KeyRing, MasterKey},
-    ports::{AuditFilter, KeyPurpose},
+    ports::{audit::AuditFilter, keys::KeyPurpose},
 };
 use serde_json::json;
 

@@ -10,7 +10,7 @@ use ringtrue_engine::{
         networks::SilentNetworkRoute,
         number_lookup::{LookupSources, PrefixPolicy},
     },
-    ports::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    ports::lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
 };
 use serde_json::{Value, json};
 

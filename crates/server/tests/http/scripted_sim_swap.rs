@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, sim_swap::SimHistory};
 use ringtrue_engine::{
     lookups::networks::SimSwapNetworkRoute,
-    ports::{SimSwapConnector, SimSwapRequest},
+    ports::sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_sandbox::access::NumberScript;
 use ringtrue_test_support::WAIT_LIMIT;

@@ -8,7 +8,11 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
-    ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
+    ports::{
+        clock::{Clock, DatabaseClock, ManualClock},
+        combined::Store,
+        entropy::SystemEntropy,
+    },
     rate_limits::DefaultRateLimits,
     tenants::CreatedWorkspace,
 };

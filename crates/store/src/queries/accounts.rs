@@ -12,9 +12,15 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::{
-    AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, KeyId,
-    LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, RowSigner, SealedSeed, SecondFactor,
-    SecondFactorUse, StoreError, TokenHash,
+    accounts::{
+        AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
+        LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
+        SecondFactorUse,
+    },
+    hashes::TokenHash,
+    keys::KeyId,
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{

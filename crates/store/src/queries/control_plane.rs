@@ -6,8 +6,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::audit::AuditEvent;
 use ringtrue_engine::ports::{
-    AlteredRow, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, HashKeyReset, KeyId, KeyPurpose, KeyStore,
-    Revocation, RevocationStore, RowSigner, SealedKey, StoreError,
+    control_plane::{ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion},
+    keys::{HashKeyReset, KeyId, KeyPurpose, KeyStore, SealedKey},
+    row_mac::RowSigner,
+    store::{AlteredRow, StoreError},
+    tokens::{Revocation, RevocationStore},
 };
 use tokio::sync::Notify;
 

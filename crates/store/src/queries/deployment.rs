@@ -10,8 +10,12 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AuditCap, AuditCapScope, AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult,
-    HousekeepingStore, LastSeenDatabase, NodeId, NodeStore, PublishedDemand, StoreError,
+    audit::{AuditCap, AuditCapScope, AuditFilter, AuditStore},
+    node::{
+        DatabaseHistory, DatabaseTime, DeletedChecks, HeartbeatResult, HousekeepingStore, LastSeenDatabase, NodeId,
+        NodeStore, PublishedDemand,
+    },
+    store::StoreError,
 };
 use tokio::time::timeout;
 

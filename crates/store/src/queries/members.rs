@@ -9,8 +9,9 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash, RowSigner,
-    StoreError,
+    accounts::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash},
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{

@@ -40,7 +40,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
+use ringtrue_engine::ports::{combined::Store, control_plane::ControlPlaneVersion, store::StoreError};
 use uuid::Uuid;
 
 use row_macs::Signer;

@@ -13,9 +13,14 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    LoginAttempt, LoginBlocked, LoginThrottleKey, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink,
-    PasswordChange, PasswordHash, RowSigner, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin,
-    SessionRecord, SessionStore, SessionSummary, StoreError, TokenHash,
+    accounts::{
+        LoginAttempt, LoginBlocked, LoginThrottleKey, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink,
+        PasswordChange, PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord,
+        SessionStore, SessionSummary,
+    },
+    hashes::TokenHash,
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 
 /// More than the largest batch that is common.
 const PROBE_BYTES: usize = 256 << 10;

@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::{StoreError, search_limit::SearchPermit};
+use ringtrue_engine::ports::{search_limit::SearchPermit, store::StoreError};
 use tokio::sync::Notify;
 
 use crate::{

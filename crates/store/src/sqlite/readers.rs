@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 

@@ -17,8 +17,12 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    CheckQuery, CodeHash, CreateCheckOutcome, Expectation, NewCallback, NewCheck, Store, StoreError, TenantLookup,
+    callbacks::NewCallback,
+    checks::{CheckQuery, CreateCheckOutcome, Expectation, NewCheck},
+    combined::Store,
+    hashes::CodeHash,
     search_limit::SearchLimiter,
+    store::{StoreError, TenantLookup},
 };
 
 use crate::sample;

@@ -11,7 +11,11 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    CheckQuery, ControlPlaneVersion, Store, StoreError, TenantLookup, search_limit::SearchLimiter,
+    checks::CheckQuery,
+    combined::Store,
+    control_plane::ControlPlaneVersion,
+    search_limit::SearchLimiter,
+    store::{StoreError, TenantLookup},
 };
 use ringtrue_store::StoreOptions;
 use tokio::{task::yield_now, time::timeout};

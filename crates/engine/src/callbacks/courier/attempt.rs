@@ -19,8 +19,9 @@ use crate::{
     callbacks::{Exchange, ReceivedResponse, SentRequest, TestCallbackResult, sealing},
     keys::KeyRing,
     ports::{
-        AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback, OutboundRequest, OutboundResponse, StoreError,
-        TransportError,
+        callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback},
+        store::StoreError,
+        transport::{OutboundRequest, OutboundResponse, TransportError},
     },
 };
 

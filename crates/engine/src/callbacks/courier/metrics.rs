@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::ports::TransportError;
+use crate::ports::transport::TransportError;
 
 /// Upper bounds of [`CourierMetrics::latency_buckets`]; the last bucket has no bound.
 pub const LATENCY_BOUNDS_MILLIS: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 5_000, 10_000];
@@ -102,7 +102,7 @@ fn get(counter: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::TlsError;
+    use crate::ports::transport::TlsError;
     use strum::VariantArray as _;
 
     #[test]

@@ -45,7 +45,13 @@ use crate::{
     activity::ActivityRecorder,
     control_plane::ControlPlane,
     keys::KeyRing,
-    ports::{CallbackStore, Clock, Entropy, LeasedCallback, StoreError, Transport},
+    ports::{
+        callbacks::{CallbackStore, LeasedCallback},
+        clock::Clock,
+        entropy::Entropy,
+        store::StoreError,
+        transport::Transport,
+    },
 };
 
 /// Lease of a callback; also the delay of its next attempt if the node dies.

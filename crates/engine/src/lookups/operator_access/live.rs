@@ -22,7 +22,7 @@ use crate::{
         networks::Networks,
         number_lookup::{LookupUnavailable, NumberLookup, NumberResolution, OtherNetwork, SourceResult},
     },
-    ports::SilentConnector,
+    ports::silent::SilentConnector,
     rate_limits::ip_bucket,
 };
 

@@ -23,7 +23,7 @@ pub(crate) use live::LiveAccess;
 
 use crate::{
     lookups::eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
-    ports::{SilentConnector, SimSwapConnector},
+    ports::{silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
 /// Why a number has no route for a product.

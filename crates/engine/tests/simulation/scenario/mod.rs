@@ -16,7 +16,11 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     callbacks,
     checks::reverse_sms::CreateReverseSms,
-    ports::{CallbackState, Clock, Inbox, ManualClock, SmsOutcome},
+    ports::{
+        callbacks::CallbackState,
+        clock::{Clock, ManualClock},
+        sms::{Inbox, SmsOutcome},
+    },
 };
 
 use crate::{

@@ -14,7 +14,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     callbacks::{CallbackLog, ResendError},
-    ports::CallbackState,
+    ports::callbacks::CallbackState,
     rate_limits::RateLimitClass,
 };
 

@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     callbacks::{Attempt, CallbackLog},
-    ports::{CallbackState, CheckHistory},
+    ports::{callbacks::CallbackState, checks::CheckHistory},
 };
 
 use super::result_label;

@@ -24,7 +24,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     checks::{CreateError, reverse_sms::CreateReverseSms, sim_swap::CreateSimSwap},
-    ports::StoreError,
+    ports::store::StoreError,
     rate_limits::RateLimitClass,
     silent::CreateSilent,
     verifications::CreateVerification,

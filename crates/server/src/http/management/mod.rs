@@ -19,7 +19,10 @@ use ringtrue_domain::{
     timestamp,
 };
 use ringtrue_engine::{
-    ports::{AuditFilter, UsageGrouping, UsageRow},
+    ports::{
+        activity::{UsageGrouping, UsageRow},
+        audit::AuditFilter,
+    },
     rate_limits::RateLimitClass,
     tenants::{UsageReport, UsageRequest},
 };

@@ -9,7 +9,7 @@ use ringtrue_domain::account::Role;
 use ringtrue_engine::{
     accounts::{IdentityPolicy, WorkspaceClaim},
     actor::Administrator,
-    ports::Clock,
+    ports::clock::Clock,
 };
 use ringtrue_operators::camara::{Algorithm, SigningKey};
 use ringtrue_server::config::OpenIdConnectSection;

@@ -1,6 +1,4 @@
-//! Workspaces, projects and credentials, and the idempotency keys of their requests.
-//!
-//! An idempotency key is claimed by a lease, and completed with the response of its request.
+//! Workspaces, projects and credentials.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,9 +8,11 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
 };
-use uuid::Uuid;
 
-use super::{StoreError, TenantLookup};
+use super::{
+    idempotency::IdempotentResponse,
+    store::{StoreError, TenantLookup},
+};
 
 #[async_trait]
 pub trait WorkspaceStore: Send + Sync {
@@ -132,7 +132,7 @@ pub struct CredentialLimits {
     pub max_dead: u32,
 }
 
-/// Deleted credentials are only visible in [`changes_since`](super::ControlPlaneStore::changes_since).
+/// Deleted credentials are only visible in [`changes_since`](super::control_plane::ControlPlaneStore::changes_since).
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
     async fn create_credential(
@@ -177,52 +177,4 @@ pub trait CredentialStore: Send + Sync {
 
     /// Records the last use of credentials, without a new control plane version.
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;
-}
-
-/// A request's claim of its idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdempotencyClaim {
-    /// The project or workspace that the key belongs to.
-    pub tenant: Uuid,
-    pub key_digest: [u8; 32],
-    /// Digest of method, path and body.
-    pub fingerprint: [u8; 32],
-    /// Identifies the claim, so that only its holder can complete or release it.
-    pub claim_id: Uuid,
-    pub now: Timestamp,
-    /// After this time another request may take over the claim.
-    pub lease_until: Timestamp,
-    /// After this time the idempotency key can be used for another request.
-    pub expires_at: Timestamp,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimOutcome {
-    Claimed,
-    /// The first request with this key is still running.
-    InProgress,
-    /// The key belongs to a request with another fingerprint.
-    KeyReused,
-    /// The sealed response of the first request.
-    Completed(Vec<u8>),
-}
-
-/// The response of a request, stored in the transaction of its changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdempotentResponse {
-    pub tenant: Uuid,
-    pub key_digest: [u8; 32],
-    pub claim_id: Uuid,
-    pub sealed_response: Vec<u8>,
-}
-
-#[async_trait]
-pub trait IdempotencyStore: Send + Sync {
-    async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError>;
-
-    /// Releases the key after a request without changes, unless the claim was taken over.
-    async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
-
-    /// Stores the response to a request that succeeded without changes.
-    async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError>;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{NodeId, StoreError};
+use super::{node::NodeId, store::StoreError};
 
 /// A lease that a node holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use ringtrue_domain::{
 use strum::VariantArray;
 use uuid::Uuid;
 
-use super::StoreError;
+use super::store::StoreError;
 
 /// A logged request. Values of parameters and bodies are already masked.
 #[derive(Clone, Debug, PartialEq, Eq)]

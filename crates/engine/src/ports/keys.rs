@@ -1,58 +1,17 @@
-//! The control plane, which every node caches in memory: versions, keys, revocations.
+//! Keys of the deployment, sealed by the master key.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use ringtrue_domain::{
-    audit::AuditEvent,
-    key_schedule::KeySchedule,
-    parse_error::default_error,
-    tenancy::{ClientId, Credential, Project, Workspace},
-};
+use ringtrue_domain::{audit::AuditEvent, key_schedule::KeySchedule, parse_error::default_error};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
-use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::StoreError;
-use crate::ports::{AlteredRow, RowMac, RowSigner};
-
-/// Change counter of the control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ControlPlaneVersion(pub i64);
-
-/// Changes of the control plane since a version, including deleted credentials.
-#[derive(Clone, Debug, Default)]
-pub struct ControlPlaneChanges {
-    pub version: ControlPlaneVersion,
-    /// Whether this is the whole control plane, which replaces the cached one.
-    pub is_full_snapshot: bool,
-    pub workspaces: Vec<Workspace>,
-    pub projects: Vec<Project>,
-    pub credentials: Vec<Credential>,
-    /// The stored MACs of the credentials. Rows without one are absent.
-    pub credential_macs: HashMap<ClientId, RowMac>,
-    /// All keys, if any has changed or this is a full snapshot.
-    pub keys: Option<Vec<SealedKey>>,
-    pub revocations: Vec<Revocation>,
-}
-
-#[async_trait]
-pub trait ControlPlaneStore: Send + Sync {
-    /// Reads the changes since `version` in one consistent snapshot. Returns the full control plane if `version` is
-    /// zero, or greater than the database's version, as after a restore.
-    ///
-    /// Omits revocations that have expired at `now` and, in a full snapshot, credentials deleted more than a day
-    /// before.
-    async fn changes_since(
-        &self,
-        version: ControlPlaneVersion,
-        now: Timestamp,
-    ) -> Result<ControlPlaneChanges, StoreError>;
-
-    /// Notified when another node may have changed the control plane. Notifications may be late or lost.
-    fn change_notification(&self) -> Arc<Notify>;
-}
+use super::{
+    control_plane::ControlPlaneVersion,
+    row_mac::RowSigner,
+    store::{AlteredRow, StoreError},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub Uuid);
@@ -147,22 +106,4 @@ pub struct HashKeyReset {
     pub signed_rows: u64,
     pub sessions: u64,
     pub unlinked_identities: u64,
-}
-
-/// Identifier of an access token (`jti`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TokenId(pub Uuid);
-
-/// Revocation of an access token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revocation {
-    pub token: TokenId,
-    /// End of retention, hours after the expiry of the token.
-    pub expires_at: Timestamp,
-}
-
-#[async_trait]
-pub trait RevocationStore: Send + Sync {
-    /// Idempotent.
-    async fn revoke_token(&self, revocation: Revocation) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! State of the simulated operator that all nodes share.
+//! SIM swaps at the simulated operator, which all nodes share.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 
-use super::StoreError;
+use super::store::StoreError;
 
 /// A SIM swap that a project made at its simulated operator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,19 +13,13 @@ use ringtrue_domain::{
     verification::{Locale, Progress},
 };
 
-use super::{IdempotentResponse, MarkedPending, NewCallback, NewCheck, StoreError, TokenHash};
-
-/// A new verification, stored in the transaction of its first step.
-#[derive(Clone, Debug)]
-pub struct NewVerification {
-    pub check: AnyCheck,
-    /// With the open first step.
-    pub progress: Progress,
-    /// Sealed input of its steps, such as the number.
-    pub input: Sealed,
-    /// Language of the hosted page. `None`: that of the browser.
-    pub locale: Option<Locale>,
-}
+use super::{
+    callbacks::NewCallback,
+    checks::{MarkedPending, NewCheck},
+    hashes::TokenHash,
+    idempotency::IdempotentResponse,
+    store::StoreError,
+};
 
 /// A stored verification.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,9 @@
-//! Checks: creation, lookup, conclusion, listing, redirect sessions, and erasure of personal data.
-//!
-//! A redirect session is a row beside its check, from creation to conclusion. Each step is a conditional write: a
-//! `state` is consumed once, and the operator's verdict is stored once.
+//! Checks: creation, lookup, conclusion and listing.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    audit::AuditEvent,
-    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -15,23 +11,16 @@ use ringtrue_domain::{
     reverse_sms::{NumberLimit, SmsOrigin},
     search::Filter,
     tenancy::{ProjectId, WorkspaceId},
+    verification::{Locale, Progress},
 };
 
-use super::{IdempotentResponse, NewVerification, StoreError, TenantLookup};
-use crate::ports::search_limit::SearchLimiter;
-
-/// A keyed hash of a code and its receiver.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
-#[debug("CodeHash(…)")]
-pub struct CodeHash(pub [u8; 32]);
-
-impl CodeHash {
-    /// The bucket of the check with this code.
-    pub fn bucket(self) -> Bucket {
-        let [.., high, low] = self.0;
-        Bucket::of([high, low])
-    }
-}
+use super::{
+    callbacks::NewCallback,
+    hashes::CodeHash,
+    idempotency::IdempotentResponse,
+    search_limit::SearchLimiter,
+    store::{StoreError, TenantLookup},
+};
 
 #[derive(Clone, Debug)]
 pub struct NewCheck {
@@ -42,6 +31,18 @@ pub struct NewCheck {
     pub idempotent_response: Option<IdempotentResponse>,
     /// The verification that begins with this check.
     pub verification: Option<Box<NewVerification>>,
+}
+
+/// A new verification, stored in the transaction of its first step.
+#[derive(Clone, Debug)]
+pub struct NewVerification {
+    pub check: AnyCheck,
+    /// With the open first step.
+    pub progress: Progress,
+    /// Sealed input of its steps, such as the number.
+    pub input: Sealed,
+    /// Language of the hosted page. `None`: that of the browser.
+    pub locale: Option<Locale>,
 }
 
 /// The event that a new check waits for.
@@ -57,7 +58,7 @@ pub enum Expectation {
         input: Sealed,
     },
     /// A device that opens the URL of a step. Its redirect session is stored when it does, see
-    /// [`VerificationStore::open_redirect_session`](super::VerificationStore::open_redirect_session): most of the input
+    /// [`VerificationStore::open_redirect_session`](super::verifications::VerificationStore::open_redirect_session): most of the input
     /// is that of the verification, and creating a verification should not cost more than it has to.
     DeviceOfStep,
 }
@@ -69,16 +70,6 @@ pub enum CreateCheckOutcome {
     TooManyChecks {
         retry_at: Timestamp,
     },
-}
-
-/// The callback of a check, written in the transaction of its conclusion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewCallback {
-    pub url: Sealed,
-    /// Every attempt sends these bytes.
-    pub body: Sealed,
-    /// Due time of the first attempt. A future instant is a lease of the writing node, which sends immediately.
-    pub due_at: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,116 +190,4 @@ pub trait CheckStore: Send + Sync {
     /// [`StoreError::TooManySearches`], and uses reserved connections. Queries past the deadline fail with
     /// [`StoreError::DeadlineExceeded`].
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError>;
-}
-
-/// A keyed hash of a secret: OAuth `state`, redemption code, session token or link token.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Debug)]
-#[debug("TokenHash(…)")]
-pub struct TokenHash(pub [u8; 32]);
-
-/// A check with its redirect session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedirectSessionRecord {
-    pub check: AnyCheck,
-    /// `None` after the conclusion of the check.
-    pub session: Option<RedirectSession>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedirectSession {
-    pub input: Sealed,
-    /// Of the last redirect, until its `state` is consumed.
-    pub state_hash: Option<TokenHash>,
-    pub verdict: Option<SealedVerdict>,
-    pub wrong_codes: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedVerdict {
-    pub code_hash: TokenHash,
-    pub verdict: Sealed,
-}
-
-/// A device is redirected to its operator.
-#[derive(Clone, Debug)]
-pub struct BeginRedirect {
-    pub check: CheckId,
-    pub network: NetworkId,
-    pub state_hash: TokenHash,
-    /// Sealed data for the return of the device.
-    pub pending_redirect: Sealed,
-    pub at: Timestamp,
-}
-
-/// The result of a consumed `state`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumedState {
-    pub record: RedirectSessionRecord,
-    pub pending_redirect: Sealed,
-}
-
-#[async_trait]
-pub trait RedirectSessionStore: Send + Sync {
-    /// Finds a check without a tenant: devices authenticate with the URL of the check.
-    async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSessionRecord>, StoreError>;
-
-    /// Marks the check as pending on a network, and replaces any earlier `state`. `false`: the check is concluded or
-    /// has a verdict.
-    async fn begin_redirect(&self, redirect: BeginRedirect) -> Result<bool, StoreError>;
-
-    /// Consumes a `state`. `None`: it is invalid.
-    ///
-    /// Not durable on return: a crash before the next step of the check may undo it.
-    async fn consume_state(&self, check: CheckId, state: TokenHash) -> Result<Option<ConsumedState>, StoreError>;
-
-    /// Stores the operator's verdict. `false`: the check is concluded or has a verdict.
-    async fn store_verdict(&self, check: CheckId, verdict: SealedVerdict) -> Result<bool, StoreError>;
-
-    /// Counts a wrong code. Returns the total, or `None` if the check is concluded.
-    async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError>;
-}
-
-/// Numbers of erased records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErasureCounts {
-    pub checks: u64,
-    pub callbacks: u64,
-    pub attempts: u64,
-    /// Records that are still needed and erased later.
-    pub deferred: Option<DeferredErasure>,
-}
-
-/// Erasure deferred until open checks conclude.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeferredErasure {
-    pub checks: u64,
-    /// Latest deadline of these checks.
-    pub until: Timestamp,
-}
-
-impl ErasureCounts {
-    /// Details of the audit event: deferred erasures.
-    pub fn audit_details(&self) -> Vec<String> {
-        self.deferred.map_or_else(Vec::new, |deferred| {
-            vec![format!("open_checks={}", deferred.checks), format!("open_until={:.3}", deferred.until)]
-        })
-    }
-}
-
-#[async_trait]
-pub trait PrivacyStore: Send + Sync {
-    /// Erases the data of a number: its hash and tail in concluded checks, their redirect and callback URLs, and the
-    /// bodies and logs of their callbacks. Data of open checks and undelivered callbacks is still needed: its erasure
-    /// is deferred. Writes the audit event in the same transaction, with the number of open checks.
-    async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<ErasureCounts, StoreError>;
-
-    /// Performs deferred erasures of [`erase_number`](PrivacyStore::erase_number) whose checks have concluded and whose
-    /// callbacks were delivered or given up.
-    async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError>;
-
-    /// Erases the same data of checks that discovered a number and concluded before `ended_before`.
-    async fn erase_discovered_numbers(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError>;
-
-    /// Erases the same data of checks that concluded before `ended_before`.
-    async fn erase_old_checks(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError>;
 }

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 
-use super::StoreError;
+use super::store::StoreError;
 
 /// An increment of the counts of one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]

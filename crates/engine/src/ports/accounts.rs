@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use strum::{EnumString, IntoStaticStr};
 
-use super::{KeyId, StoreError, TokenHash};
+use super::{hashes::TokenHash, keys::KeyId, store::StoreError};
 
 /// A salted password hash with its cost parameters.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]

@@ -1,4 +1,4 @@
-//! Callback queue: leases, attempts, retries.
+//! Callback queue: new callbacks, leases, attempts, retries.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,20 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 
-use super::{IdempotentResponse, StoreError, TenantLookup};
+use super::{
+    idempotency::IdempotentResponse,
+    store::{StoreError, TenantLookup},
+};
+
+/// The callback of a check, written in the transaction of its conclusion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCallback {
+    pub url: Sealed,
+    /// Every attempt sends these bytes.
+    pub body: Sealed,
+    /// Due time of the first attempt. A future instant is a lease of the writing node, which sends immediately.
+    pub due_at: Timestamp,
+}
 
 /// A callback under lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
