@@ -26,8 +26,8 @@ pub use crate::{
 };
 use crate::{
     breaker::{Breaker, CallOutcome},
-    camara::parse_retry_after,
     client::{Client, ClientError, ClientResponse, accepting_json},
+    oauth::parse_retry_after,
 };
 pub use enum_dns::{EnumConfig, EnumDns};
 pub use http_hlr::{HlrConfig, HttpHlr};

@@ -1,4 +1,4 @@
-//! HTTP client for an operator's endpoints, and cache for its documents.
+//! HTTP client for the endpoints of an authorization server, and cache for its documents.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use ringtrue_engine::ports::clock::Clock;
 use serde::Deserialize;
 use url::Url;
 
-use super::error::{CamaraError, ErrorCause, InvalidResponse, Stage};
+use super::error::{InvalidResponse, OAuthCause, OAuthError, Rejection, Stage, find_error_name};
 use crate::client::{Client, ClientError, ClientResponse, accepting_json};
 
 /// Cache lifetime of documents without caching headers, and limits for those headers.
@@ -23,7 +23,7 @@ const MAX_TTL: SignedDuration = SignedDuration::from_hours(24);
 /// Pause after a failed fetch.
 const RETRY_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
-pub struct OperatorClient {
+pub struct EndpointClient {
     /// Connector name for logs.
     pub connector: Arc<str>,
     pub client: Arc<Client>,
@@ -45,8 +45,8 @@ fn string_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<O
     Ok(value.as_str().map(str::to_owned))
 }
 
-impl OperatorClient {
-    pub async fn get(&self, stage: Stage, url: &Url) -> Result<ClientResponse, CamaraError> {
+impl EndpointClient {
+    pub async fn get(&self, stage: Stage, url: &Url) -> Result<ClientResponse, OAuthError> {
         self.send_idempotent(stage, Method::GET, url, HeaderMap::new(), Bytes::new()).await
     }
 
@@ -58,7 +58,7 @@ impl OperatorClient {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<ClientResponse, CamaraError> {
+    ) -> Result<ClientResponse, OAuthError> {
         let response = self.client.request_idempotent(method, url, accepting_json(headers), body).await;
         self.check_status(stage, response)
     }
@@ -71,7 +71,7 @@ impl OperatorClient {
         url: &Url,
         headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<ClientResponse, CamaraError> {
+    ) -> Result<ClientResponse, OAuthError> {
         let response = self.client.request(method, url, accepting_json(headers), body).await;
         self.check_status(stage, response)
     }
@@ -80,21 +80,27 @@ impl OperatorClient {
         &self,
         stage: Stage,
         response: Result<ClientResponse, ClientError>,
-    ) -> Result<ClientResponse, CamaraError> {
-        let response = response.map_err(|error| CamaraError::new(stage, ErrorCause::NoResponse(error)))?;
+    ) -> Result<ClientResponse, OAuthError> {
+        let response = response.map_err(|error| OAuthError::new(stage, OAuthCause::NoResponse(error)))?;
         if response.status == 200 {
             return Ok(response);
         }
         let body: ErrorBody = serde_json::from_slice(&response.body).unwrap_or_default();
-        let mut error = CamaraError::from_response(stage, response.status, body.error.as_deref(), body.code.as_deref());
-        error.retry_after = parse_retry_after(&response.headers, self.clock.now());
-        Err(error)
+        Err(OAuthError::new(
+            stage,
+            OAuthCause::Rejected(Rejection {
+                status: response.status,
+                error: body.error.as_deref().and_then(find_error_name),
+                code: body.code,
+                retry_after: parse_retry_after(&response.headers, self.clock.now()),
+            }),
+        ))
     }
 }
 
 type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, InvalidResponse> + Send + Sync>;
 
-/// A cached document of the operator. If a refresh fails, the stale copy stays in use. Only one task fetches at a time.
+/// A cached document of the server. If a refresh fails, the stale copy stays in use. Only one task fetches at a time.
 pub struct CachedDocument<T> {
     stage: Stage,
     parse: Parse<T>,
@@ -104,14 +110,14 @@ pub struct CachedDocument<T> {
 
 struct CacheEntry<T> {
     url: Url,
-    result: Result<Arc<T>, CamaraError>,
+    result: Result<Arc<T>, OAuthError>,
     expires_at: Timestamp,
     /// The last refresh failed; no new attempt before `expires_at`.
     refresh_failed: bool,
 }
 
 enum CacheLookup<T> {
-    Fresh(Result<Arc<T>, CamaraError>),
+    Fresh(Result<Arc<T>, OAuthError>),
     Stale(Arc<T>),
     Missing,
 }
@@ -126,7 +132,7 @@ impl<T> CachedDocument<T> {
         }
     }
 
-    pub async fn get(&self, client: &OperatorClient, url: &Url) -> Result<Arc<T>, CamaraError> {
+    pub async fn get(&self, client: &EndpointClient, url: &Url) -> Result<Arc<T>, OAuthError> {
         match self.lookup(url, client.clock.now()) {
             CacheLookup::Fresh(result) => result,
             CacheLookup::Stale(cached) => match self.fetch_lock.try_lock() {
@@ -145,7 +151,7 @@ impl<T> CachedDocument<T> {
     }
 
     /// Fetches a newer copy than this one, for example after an unknown key id.
-    pub async fn refresh(&self, client: &OperatorClient, url: &Url, current: &Arc<T>) -> Result<Arc<T>, CamaraError> {
+    pub async fn refresh(&self, client: &EndpointClient, url: &Url, current: &Arc<T>) -> Result<Arc<T>, OAuthError> {
         let _guard = self.fetch_lock.lock().await;
         let refresh_failed = self.entry.lock().as_ref().is_some_and(|entry| entry.refresh_failed);
         match self.lookup(url, client.clock.now()) {
@@ -163,20 +169,20 @@ impl<T> CachedDocument<T> {
         }
     }
 
-    async fn fetch(&self, client: &OperatorClient, url: &Url, stale: Option<Arc<T>>) -> Result<Arc<T>, CamaraError> {
+    async fn fetch(&self, client: &EndpointClient, url: &Url, stale: Option<Arc<T>>) -> Result<Arc<T>, OAuthError> {
         // Boxed to keep the future small: fetching is rare.
         let response = Box::pin(client.get(self.stage, url)).await;
         let now = client.clock.now();
         let parsed = response.and_then(|response| {
             let value =
-                (self.parse)(&response.body).map_err(|reason| CamaraError::invalid_response(self.stage, reason))?;
+                (self.parse)(&response.body).map_err(|reason| OAuthError::invalid_response(self.stage, reason))?;
             Ok((Arc::new(value), parse_ttl(&response.headers, now)))
         });
         let refresh_failed = parsed.is_err();
         let (result, entry, ttl) = match (parsed, stale) {
             (Ok((value, ttl)), _) => (Ok(Arc::clone(&value)), Ok(value), ttl),
             (Err(error), Some(stale)) => {
-                let (connector, stage, cause) = (&*client.connector, error.stage.into_str(), error.cause());
+                let (connector, stage, cause) = (&*client.connector, error.stage.into_str(), error.cause);
                 tracing::warn!(
                     connector,
                     stage,
@@ -185,7 +191,10 @@ impl<T> CachedDocument<T> {
                 );
                 (Ok(Arc::clone(&stale)), Ok(stale), RETRY_PAUSE)
             }
-            (Err(error), None) => (Err(error), Err(error.already_counted()), RETRY_PAUSE),
+            (Err(error), None) => {
+                let shared = error.shared();
+                (Err(error), Err(shared), RETRY_PAUSE)
+            }
         };
         let expires_at = now.checked_add(ttl).unwrap_or(Timestamp::MAX);
         *self.entry.lock() = Some(CacheEntry { url: url.clone(), result: entry, expires_at, refresh_failed });
