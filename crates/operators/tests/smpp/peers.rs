@@ -10,13 +10,14 @@ use ringtrue_engine::ports::{
     store::StoreError,
 };
 use ringtrue_smpp::{
-    pdu::{Address, BindResponseBody, CommandStatus, EsmClass, ShortMessage},
+    esm_class::EsmClass,
+    pdu::{Address, BindResponseBody, CommandStatus, ShortMessage},
     session::{
         Link, MessageRequest, MessageResponse, PendingBind, RequestError, RequestHandler, Session, SessionConfig,
         SessionError, UnboundBy,
     },
-    text::{ConcatenationReference, DataCoding},
-    udh,
+    text::DataCoding,
+    udh::{self, ConcatenationReference},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
