@@ -25,9 +25,10 @@ pub mod tenants;
 pub mod tokens;
 pub mod verifications;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use ringtrue_domain::{
     region::{Region, ResidencyViolation},
     reverse_sms::NumberLimit,

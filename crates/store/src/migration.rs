@@ -51,7 +51,7 @@ pub(crate) const SELECT_OLDEST_VERSION: &str = "select oldest_version from schem
 impl Migration {
     pub(crate) fn checksum(&self) -> String {
         let hash = digest(&SHA256, self.sql.as_bytes());
-        hash.as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+        hex::encode(hash)
     }
 }
 

@@ -1,12 +1,10 @@
 //! Callbacks of a project that failed: listed by receiver and reason, and resent together.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     lifecycle::CheckId,
     product::Product,
@@ -96,7 +94,7 @@ pub(crate) struct BulkResendBudget {
 impl BulkResendBudget {
     /// Takes up to `wanted` resends. Returns how many are granted.
     fn take(&self, workspace: WorkspaceId, wanted: usize, now: Timestamp) -> usize {
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full_at = self.full_at.lock();
         full_at.retain(|_, at| *at > now);
         let missing_millis = full_at.get(&workspace).map_or(0, |at| at.as_millisecond() - now.as_millisecond());
         let missing = (missing_millis + MILLIS_PER_BULK_RESEND - 1) / MILLIS_PER_BULK_RESEND;

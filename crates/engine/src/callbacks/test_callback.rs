@@ -3,12 +3,9 @@
 //! The body is that of an expired check with a random id. It can therefore not be mistaken for a verified number, even
 //! by a receiver that does not look up the check.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check, CheckId, Concluded, Lifecycle, OpenState},
     product::Product,
@@ -52,14 +49,14 @@ struct RunningTest {
 
 impl RunningTests {
     fn begin(&self, workspace: WorkspaceId) -> Option<RunningTest> {
-        let is_first = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(workspace);
+        let is_first = self.0.lock().insert(workspace);
         is_first.then(|| RunningTest { workspace, running: Arc::clone(&self.0) })
     }
 }
 
 impl Drop for RunningTest {
     fn drop(&mut self) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.workspace);
+        self.running.lock().remove(&self.workspace);
     }
 }
 

@@ -4,12 +4,13 @@ use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     eligibility::PRODUCTS,
     network::{Network, NetworkDirectory, NetworkId, PoolScope},
@@ -222,7 +223,7 @@ impl Networks {
 
     /// The connectors that serve a receiver, each with its availability.
     pub fn connectors_of_receiver(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
-        let receiver_connectors = self.receiver_connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver_connectors = self.receiver_connectors.lock();
         let connectors = receiver_connectors.get(receiver).into_iter().flatten();
         let mut found: Vec<_> =
             connectors.map(|(connector, is_available)| (Arc::clone(connector), *is_available)).collect();
@@ -264,7 +265,7 @@ impl Networks {
     }
 
     fn update_receivers(&self, change: impl FnOnce(&mut HashMap<Msisdn, HashMap<Arc<str>, bool>>)) {
-        let mut receiver_connectors = self.receiver_connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut receiver_connectors = self.receiver_connectors.lock();
         change(&mut receiver_connectors);
         receiver_connectors.retain(|_, connectors| !connectors.is_empty());
         let unavailable =

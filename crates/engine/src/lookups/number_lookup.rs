@@ -4,14 +4,11 @@
 //! unavailable only when a source failed and neither another source nor a prefix resolved the number. A result that a
 //! failed source could have changed is not cached.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     network::NetworkId,
@@ -243,7 +240,7 @@ impl NumberLookup {
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<Msisdn, PendingLookup>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     fn cache_resolution(&self, number: &Msisdn, resolution: NumberResolution) {
@@ -535,7 +532,7 @@ mod tests {
         }
         assert!(requests.await.into_iter().all(|result| result == Ok(known("23420"))));
         assert_eq!(slow.queries.load(Ordering::Relaxed), 1);
-        assert!(lookup.pending.lock().unwrap().is_empty());
+        assert!(lookup.pending.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -584,6 +581,6 @@ mod tests {
         let (lookup, _) = lookup(PrefixPolicy::Never, &[]);
         lookup.replace(LookupSources { sources: vec![Arc::new(PanickingSource)], ..LookupSources::default() });
         assert_eq!(lookup.look_up(&number()).await, Err(LookupUnavailable));
-        assert!(lookup.pending.lock().unwrap().is_empty());
+        assert!(lookup.pending.lock().is_empty());
     }
 }

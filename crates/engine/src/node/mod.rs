@@ -9,13 +9,14 @@ mod check_retention;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     phone::Msisdn,
@@ -133,7 +134,7 @@ impl RollbackDetector {
 
     pub(crate) fn update(&self, heartbeat: &HeartbeatResult) {
         self.generation.store(heartbeat.generation, Ordering::Release);
-        let mut known = self.rollback_detected_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.rollback_detected_at.lock();
         if let (Some(at), true) = (heartbeat.rollback_detected_at, *known != heartbeat.rollback_detected_at) {
             tracing::error!(
                 noticed_at = %at,
@@ -216,7 +217,7 @@ impl Node {
         let heartbeat = self.store.heartbeat(self.id, now, now - NODE_TIMEOUT, known).await?;
         self.rollback_detector.update(&heartbeat);
         let peers = heartbeat.nodes.into_iter().filter(|node| *node != self.id).collect();
-        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+        *self.peers.lock() = peers;
         self.exchange_demand().await
     }
 
@@ -230,7 +231,7 @@ impl Node {
     /// Publishes the calls that this node has received lately, and applies those of the other live nodes to the rate
     /// limits. Publishes nothing while this is the only node.
     pub async fn exchange_demand(&self) -> Result<(), StoreError> {
-        if self.peers.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        if self.peers.lock().is_empty() {
             self.rate_limiter.apply_exchange(self.id, &[], &[], self.context.now());
             return Ok(());
         }

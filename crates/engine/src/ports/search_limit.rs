@@ -6,11 +6,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::tenancy::WorkspaceId;
 
 use crate::ports::store::StoreError;
@@ -59,7 +60,7 @@ impl SearchLimiter {
 
 impl RunningSearches {
     fn counts(&self) -> MutexGuard<'_, HashMap<WorkspaceId, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! SIM Swap questions of this node that operators have not answered yet.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::lifecycle::CheckId;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -57,6 +55,6 @@ impl SimSwapQuestions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CheckId, watch::Receiver<()>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }

@@ -25,7 +25,7 @@ use ringtrue_engine::ports::{
 
 use super::{
     PagedQuery, SqlStore,
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     members::{read_grants, store_grants, void_invitations},
     placeholders,
     row_macs::{

@@ -18,7 +18,7 @@ use ringtrue_engine::ports::{
     store::{StoreError, TenantLookup},
 };
 
-use super::{SqlStore, deployment::insert_audit_event, first_id_after, idempotency, placeholders};
+use super::{SqlStore, audit::insert_audit_event, first_id_after, idempotency, placeholders};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
     driver::{Database, TransactionEnd, Tx, work},

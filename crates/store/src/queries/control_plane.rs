@@ -1,6 +1,6 @@
 //! The control plane: its version, changes since a version, sealed keys, revocations.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use ringtrue_engine::ports::{
 };
 use tokio::sync::Notify;
 
-use super::{SqlStore, deployment::insert_audit_event, row_macs};
+use super::{SqlStore, audit::insert_audit_event, row_macs};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
@@ -125,7 +125,7 @@ async fn list_keys(tx: &mut dyn Tx) -> Result<Vec<SealedKey>, StoreError> {
 #[async_trait]
 impl<D: Database> KeyStore for SqlStore<D> {
     fn set_row_signer(&self, signer: Arc<dyn RowSigner>) {
-        *self.signer.write().unwrap_or_else(PoisonError::into_inner) = Some(signer);
+        *self.signer.write() = Some(signer);
     }
 
     async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError> {

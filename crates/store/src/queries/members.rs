@@ -17,7 +17,7 @@ use ringtrue_engine::ports::{
 use super::{
     PagedQuery, SqlStore,
     accounts::{account_columns, read_account},
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     row_macs::{
         account_grants_rights, invitation_fields, membership_fields, read_mac, sign_account, signed_invitation,
         signed_membership,

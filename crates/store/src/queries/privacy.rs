@@ -11,7 +11,7 @@ use ringtrue_engine::ports::{
 };
 use uuid::Uuid;
 
-use super::{SqlStore, deployment::insert_audit_event, placeholders};
+use super::{SqlStore, audit::insert_audit_event, placeholders};
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx, work},
     row::{Row, Value, values},

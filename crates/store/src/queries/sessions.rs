@@ -26,7 +26,7 @@ use ringtrue_engine::ports::{
 use super::{
     SqlStore,
     accounts::{account_columns, end_access, read_account},
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     members::{grants_or_null, read_grants},
     placeholders,
     row_macs::{

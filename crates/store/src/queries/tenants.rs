@@ -21,7 +21,7 @@ use ringtrue_engine::ports::{
 
 use super::{
     PagedQuery, SqlStore,
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     idempotency,
     row_macs::{sign_credential, verify_credential},
 };

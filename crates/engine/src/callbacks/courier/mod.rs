@@ -17,12 +17,16 @@ mod scheduler;
 use std::{
     collections::HashMap,
     num::NonZero,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::available_parallelism,
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
     web_url::CallbackUrl,
@@ -350,7 +354,7 @@ impl Courier {
     }
 
     fn paused_projects(&self, now: Timestamp) -> Vec<ProjectId> {
-        let mut paused = self.0.paused_projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = self.0.paused_projects.lock();
         paused.retain(|_, until| *until > now);
         paused.keys().copied().collect()
     }
@@ -358,7 +362,7 @@ impl Courier {
     /// Pauses projects most of whose rows found no room.
     fn pause_refused(&self, by_project: &HashMap<ProjectId, ProjectPageCounts>, now: Timestamp) {
         let until = now.saturating_add(REFUSED_PROJECT_PAUSE).unwrap_or(Timestamp::MAX);
-        let mut paused = self.0.paused_projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = self.0.paused_projects.lock();
         for (project, share) in by_project {
             if share.refused > share.leased / 2 && paused.len() < MAX_SKIPPED_PROJECTS {
                 paused.insert(*project, until);
@@ -396,7 +400,7 @@ impl Courier {
 
     fn scheduler(&self) -> MutexGuard<'_, Scheduler<Job>> {
         // The scheduler does not panic half-way, so its state is valid after a panic elsewhere.
-        self.0.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.scheduler.lock()
     }
 
     fn now(&self) -> Timestamp {
