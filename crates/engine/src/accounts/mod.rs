@@ -34,7 +34,7 @@ pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
 pub use passwords::{InvalidPassword, Password};
 pub use second_factor::{
-    PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup, SignInStep,
+    EnableSecondFactor, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep,
 };
 use sessions::SignInMethod;
 pub use sessions::{ClientInfo, FLASH_MAX_AGE, RequestCause, SESSION_MAX_AGE, SessionListItem, SessionToken};

@@ -70,10 +70,10 @@ pub struct SecondFactorSetup {
     pub secret: String,
 }
 
-/// What a user enters to set up a second factor.
+/// Request to enable a second factor, as the user enters it.
 #[derive(Clone, Copy, derive_more::Debug)]
-#[debug("SecondFactorInput(…)")]
-pub struct SecondFactorInput<'i> {
+#[debug("EnableSecondFactor(…)")]
+pub struct EnableSecondFactor<'i> {
     /// The seed of the [`SecondFactorSetup`].
     pub seed: &'i str,
     /// A code of the new second factor.
@@ -150,7 +150,7 @@ impl Accounts {
         &self,
         user: &ConsoleUser,
         session: &SessionToken,
-        input: SecondFactorInput<'_>,
+        input: EnableSecondFactor<'_>,
         address: IpAddr,
     ) -> Result<Vec<String>, SecondFactorError> {
         let account = user.account.id;

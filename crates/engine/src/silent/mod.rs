@@ -20,6 +20,7 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
+pub(crate) use redirect_session::DeviceArrival;
 pub use redirect_session::{
     DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome,
 };

@@ -60,6 +60,17 @@ pub struct DeviceRequest<'a> {
     pub address: IpAddr,
 }
 
+/// An authenticated request of a device that is to be redirected to its operator.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceArrival<'a> {
+    pub product: Product,
+    pub check: CheckId,
+    pub sim: Option<&'a str>,
+    pub address: IpAddr,
+    /// The browser, if it came from the hosted page.
+    pub browser: Option<&'a BrowserKey>,
+}
+
 /// A device's request after its operator redirected it back to us.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DeviceReturn({connector})")]
@@ -171,32 +182,25 @@ enum RedirectStart {
 impl SilentFlow {
     /// Handles a device's request for the check's URL.
     pub async fn open_device_url(&self, request: DeviceRequest<'_>) -> Result<NextStep, RedirectError> {
-        if !self.is_device_token(request.check, request.token) {
+        let DeviceRequest { product, check, token, sim, address } = request;
+        if !self.is_device_token(check, token) {
             return Err(RedirectError::NotFound);
         }
-        self.start_redirect(request, None).await
+        self.start_redirect(DeviceArrival { product, check, sim, address, browser: None }).await
     }
 
-    /// Redirects a device to its operator. The request is authenticated. `browser`: it began at the hosted page.
-    pub(crate) async fn start_redirect(
-        &self,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
-    ) -> Result<NextStep, RedirectError> {
-        let next = self.start_redirect_of_check(request, browser).await?;
+    /// Redirects a device to its operator.
+    pub(crate) async fn start_redirect(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
+        let next = self.start_redirect_of_check(arrival).await?;
         Ok(match next {
-            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(browser.is_some())),
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(arrival.browser.is_some())),
             redirect @ NextStep::Redirect(_) => redirect,
         })
     }
 
-    async fn start_redirect_of_check(
-        &self,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
-    ) -> Result<NextStep, RedirectError> {
-        let record = self.store.redirect_session(request.check).await?;
-        let record = record.filter(|record| record.check.product == request.product).ok_or(RedirectError::NotFound)?;
+    async fn start_redirect_of_check(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
+        let record = self.store.redirect_session(arrival.check).await?;
+        let record = record.filter(|record| record.check.product == arrival.product).ok_or(RedirectError::NotFound)?;
         let has_session = record.session.is_some();
         let (check, input) = match self.load_session(record).await? {
             SessionState::Open(check, input) => (check, input),
@@ -205,7 +209,7 @@ impl SilentFlow {
         if self.context.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
-        match self.begin_redirect(&check, &input, has_session, request, browser).await? {
+        match self.begin_redirect(&check, &input, has_session, arrival).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
             RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
@@ -239,16 +243,15 @@ impl SilentFlow {
         check: &SilentCheck,
         input: &SilentCheckInput,
         has_session: bool,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
+        arrival: DeviceArrival<'_>,
     ) -> Result<RedirectStart, RedirectError> {
-        let device_ip = request.address;
+        let device_ip = arrival.address;
         let route = self.operators.for_mode(check.mode).silent_route(DeviceVisit {
             check,
             number: input.number.as_ref(),
             announced_ip: input.expected_address,
             device_ip,
-            sim: request.sim,
+            sim: arrival.sim,
         });
         let SilentRoute { network, connector, simulated_sim } = match route {
             Ok(route) => route,
@@ -256,7 +259,7 @@ impl SilentFlow {
             Err(SilentRouteError::Failed(code)) => return Ok(RedirectStart::Failed(code)),
         };
         let now = self.context.now();
-        let browser = browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
+        let browser = arrival.browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
         let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
         let redirect = connector.begin_authorization(AuthorizationRequest {
             check: check.id,

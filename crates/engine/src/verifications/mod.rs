@@ -430,13 +430,13 @@ impl Verifications {
     }
 
     /// Ends an open verification because its end-user says so at the page. A verdict that is there wins: the verification
-    /// then stays as it is. `None`: the token is wrong.
-    pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    /// then stays as it is. `false`: the token is wrong.
+    pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.is_some() {
             self.steps.abandon(&current.record, current.step, end.error_code(), true).await?;
         }
-        Ok(Some(()))
+        Ok(true)
     }
 
     /// Redeems the code of a verification: the code of its Secure SNA step, or the completion code that the hosted page

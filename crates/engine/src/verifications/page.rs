@@ -21,7 +21,7 @@ use super::{Current, Verifications, input::StepInput};
 use crate::{
     context::Context,
     ports::{hashes::TokenHash, silent::RedirectSession, store::StoreError, verifications::VerificationRecord},
-    silent::{BrowserKey, DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
+    silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
 /// A token is the verification's id and a 16-byte MAC.
@@ -322,18 +322,18 @@ impl Verifications {
     ) -> Result<Option<NextStep>, RedirectError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let Some(step) = current.step.filter(|step| step.product == Product::SecureSna) else { return Ok(None) };
-        let request = DeviceRequest { product: Product::SecureSna, check: step.id, token: "", sim, address };
-        self.silent.start_redirect(request, Some(browser)).await.map(Some)
+        let (product, check, browser) = (step.product, step.id, Some(browser));
+        self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser }).await.map(Some)
     }
 
-    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `None`: the
+    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `false`: the
     /// token is wrong.
-    pub async fn page_give_up(&self, token: &str, method: Method) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    pub async fn page_give_up(&self, token: &str, method: Method) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.as_ref().is_some_and(|step| step.product == method.product()) {
             self.give_up(current).await?;
         }
-        Ok(Some(()))
+        Ok(true)
     }
 
     /// The redirect URL with the code that the device came back with, for the backend to redeem. `None`: the token is
@@ -344,16 +344,16 @@ impl Verifications {
     }
 
     /// Redeems the code that the device returned with, for a verification without a redirect URL. The page shows what
-    /// came of it. `None`: the token is wrong.
-    pub async fn page_redeem(&self, token: &str, code: &str) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    /// came of it. `false`: the token is wrong.
+    pub async fn page_redeem(&self, token: &str, code: &str) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         let has_redirect_url = current.record.check.redirect_url.is_some();
         let step = current.step.filter(|step| step.product == Product::SecureSna && !has_redirect_url);
-        let Some(step) = step else { return Ok(Some(())) };
+        let Some(step) = step else { return Ok(true) };
         match self.silent.redeem(step.project, step.product, step.id, code).await {
             Err(RedeemError::Read(crate::checks::ReadError::Store(error))) => Err(error),
             // A wrong or late code changes nothing that the page does not show.
-            Ok(_) | Err(_) => Ok(Some(())),
+            Ok(_) | Err(_) => Ok(true),
         }
     }
 
