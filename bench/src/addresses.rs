@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use maxminddb::{Reader, geoip2};
 use ringtrue_domain::network::NetworkId;
-use ringtrue_engine::ports::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tokio::time::Instant;
 

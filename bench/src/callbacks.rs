@@ -25,12 +25,19 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, EngineDependencies, EngineSettings, callback,
+    Engine, EngineDependencies, EngineSettings,
+    actor::ManagementActor,
+    callbacks,
+    checks::reverse_sms::CreateReverseSms,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
-    ports::{Clock, Inbox, SmsOutcome, Store, SystemClock, SystemEntropy},
-    rate_limit,
-    reverse_sms::CreateReverseSms,
+    ports::{
+        clock::{Clock, SystemClock},
+        combined::Store,
+        entropy::SystemEntropy,
+        sms::{Inbox, SmsOutcome},
+    },
+    rate_limits,
+    tenants::{ConfigurationPatch, NewProject, TenantLimits},
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use ringtrue_sandbox::access::SandboxAccess;
@@ -63,7 +70,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     ringtrue_store::migrate(&url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await?;
     let no_queue =
-        callback::CourierLimits { queued: 0, queued_per_destination: 0, ..callback::CourierLimits::default() };
+        callbacks::CourierLimits { queued: 0, queued_per_destination: 0, ..callbacks::CourierLimits::default() };
     let concluding = Arc::new(Fixture::start(&store, no_queue).await?);
     let mut receivers = Vec::new();
     for _ in 0..RECEIVERS {
@@ -97,7 +104,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    async fn start(store: &Arc<dyn Store>, courier: callback::CourierLimits) -> anyhow::Result<Self> {
+    async fn start(store: &Arc<dyn Store>, courier: callbacks::CourierLimits) -> anyhow::Result<Self> {
         Fixture::with_engine(start_engine(store, courier).await?).await
     }
 
@@ -139,7 +146,7 @@ impl Fixture {
     }
 }
 
-pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimits) -> anyhow::Result<Engine> {
+pub async fn start_engine(store: &Arc<dyn Store>, courier: callbacks::CourierLimits) -> anyhow::Result<Engine> {
     let addresses = AddressPolicy { allow: vec!["127.0.0.0/8".parse()?], ..AddressPolicy::default() };
     let transport = Outbound::new(OutboundSettings { addresses: addresses.clone(), ..OutboundSettings::default() })?;
     let parts = EngineDependencies {
@@ -153,7 +160,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimi
     let settings = EngineSettings {
         region: Region::Eu,
         base_url: "http://bench.invalid".to_owned(),
-        rate_limits: rate_limit::DefaultRateLimits::default(),
+        rate_limits: rate_limits::DefaultRateLimits::default(),
         url_policy: UrlPolicy { allow_http: true, addresses },
         tenant_limits: TenantLimits::default(),
         number_limit: NumberLimit { max_checks: 5, window_seconds: 600 },
@@ -197,7 +204,7 @@ async fn conclude_checks(fixture: &Arc<Fixture>, receivers: &[CallbackReceiver])
 /// Measures from the start of a courier until the last result is stored.
 async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyhow::Result<f64> {
     let expected: Vec<u64> = receivers.iter().map(|receiver| receiver.received() + CALLBACKS_PER_RECEIVER).collect();
-    let engine = start_engine(store, callback::CourierLimits::default()).await?;
+    let engine = start_engine(store, callbacks::CourierLimits::default()).await?;
     let stop = CancellationToken::new();
     let (courier, stopped) = (engine.courier().clone(), stop.clone());
     let mut tasks = JoinSet::new();

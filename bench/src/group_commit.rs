@@ -10,7 +10,12 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::id::uuid_v7;
-use ringtrue_engine::ports::{Clock, Entropy, IdempotencyClaim, Store, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    clock::{Clock, SystemClock},
+    combined::Store,
+    entropy::{Entropy, SystemEntropy},
+    idempotency::IdempotencyClaim,
+};
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::{task::JoinSet, time::Instant};
 

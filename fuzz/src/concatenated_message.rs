@@ -6,8 +6,8 @@ use ringtrue_smpp::{
     content::MessageContent,
     pdu::{Address, ShortMessage},
     reassembly::{PartOutcome, Reassembly, ReassemblyError, ReassemblyLimits},
-    text::{ConcatenationReference, DataCoding, DefaultAlphabet, MessagePart, split_text},
-    udh::Segment,
+    text::{DataCoding, DefaultAlphabet, MessagePart, split_text},
+    udh::{ConcatenationReference, Segment},
 };
 
 use crate::{Target, input_reader::InputReader};

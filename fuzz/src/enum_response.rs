@@ -1,7 +1,7 @@
 //! ENUM responses from the network.
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{Entropy, LookupResult};
+use ringtrue_engine::ports::{entropy::Entropy, lookups::LookupResult};
 use ringtrue_operators::number_lookup::enum_dns::{EnumDecision, EnumQuery, RecordRules, ReplyMatch};
 
 use crate::{Target, input_reader::InputReader};

@@ -3,13 +3,14 @@
 use bytes::{Bytes, BytesMut};
 use ringtrue_smpp::{
     content::MessageContent,
+    esm_class::EsmClass,
     pdu::{
-        Address, Bind, BindMode, BindResponseBody, Body, CommandId, CommandStatus, DataSm, EncodeError, EsmClass,
-        Header, InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Pdu, Request, ResponseBody, ShortMessage,
-        TlvTag, Tlvs, next_frame,
+        Address, Bind, BindMode, BindResponseBody, Body, CommandId, CommandStatus, DataSm, EncodeError, Header,
+        InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs,
+        next_frame,
     },
-    text::{ConcatenationReference, DataCoding, DefaultAlphabet, encode_text, gsm},
-    udh,
+    text::{DataCoding, DefaultAlphabet, encode_text, gsm},
+    udh::{self, ConcatenationReference},
 };
 
 use crate::{Target, input_reader::InputReader};

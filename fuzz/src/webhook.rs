@@ -12,7 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
 use ringtrue_engine::ports::{
-    CompleteSms, Inbox, ManualClock, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart, StoreError,
+    clock::ManualClock,
+    sms::{CompleteSms, Inbox, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart},
+    store::StoreError,
 };
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,

@@ -10,7 +10,8 @@ use ringtrue_domain::{
     id::uuid_v7,
     lifecycle::{CheckId, ClaimedNumber, NumberHash, Sealed},
     phone::Msisdn,
-    tenancy::WorkspaceId,
+    reverse_sms::{SmsCode, SmsOrigin},
+    tenancy::{Mode, ProjectId, WorkspaceId},
 };
 use uuid::Uuid;
 
@@ -18,7 +19,10 @@ use crate::{
     EngineSettings,
     control_plane::{ControlPlane, RefreshError},
     keys::KeyRing,
-    ports::{Clock, ControlPlaneStore, Entropy, KeyId, StoreError},
+    ports::{
+        clock::Clock, control_plane::ControlPlaneStore, entropy::Entropy, hashes::CodeHash, keys::KeyId,
+        store::StoreError,
+    },
 };
 
 const MIN_DERIVED_TOKEN_BYTES: usize = 16;
@@ -73,6 +77,30 @@ impl Context {
     /// A number as checks store it: its hash and its last digits.
     pub(crate) fn claimed_number(&self, number: &Msisdn) -> Result<ClaimedNumber, StoreError> {
         Ok(ClaimedNumber { hash: self.hash_number(number)?, tail: number.tail() })
+    }
+
+    /// Includes the receiver, so that a code matches only at its receiver, and the origin, so that a simulated SMS
+    /// matches neither a live check nor one of another project.
+    pub(crate) fn hash_code(
+        &self,
+        origin: SmsOrigin,
+        receiver: &Msisdn,
+        code: &SmsCode,
+    ) -> Result<CodeHash, StoreError> {
+        let (mode, receiver, code) = (origin.mode().into_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
+        let hash = match origin {
+            SmsOrigin::Operator => self.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
+            SmsOrigin::Sandbox(project) => {
+                self.keyed_hash(&[b"code", mode, project.0.as_bytes(), receiver, code.as_bytes()])
+            }
+        };
+        hash.map(CodeHash)
+    }
+
+    /// The project of a sandbox check has gone live since. Such a check neither completes nor can be read: its
+    /// simulated verdict could be mistaken for a real one.
+    pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
+        mode == Mode::Sandbox && self.control_plane.has_project_where(project, |project| project.mode == Mode::Live)
     }
 
     /// `context` is required to unseal the result.

@@ -24,8 +24,11 @@ use tokio::sync::Mutex;
 use crate::{
     keys::{KeyRing, KeyUnsealError, MasterKey},
     ports::{
-        Clock, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, Revocation, RowFields, RowMac, RowSigner,
-        StoreError, TokenId, credential_fields,
+        clock::Clock,
+        control_plane::{ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion},
+        row_mac::{RowFields, RowMac, RowSigner, credential_fields},
+        store::StoreError,
+        tokens::{Revocation, TokenId},
     },
 };
 

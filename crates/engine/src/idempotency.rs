@@ -12,7 +12,10 @@ use uuid::Uuid;
 
 use crate::{
     context::Context,
-    ports::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, StoreError},
+    ports::{
+        idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse},
+        store::StoreError,
+    },
     tokens::TokenBearer,
 };
 

@@ -1,76 +1,64 @@
 //! The use cases of the service, and the ports (traits) that they need.
 //!
-//! This crate has no HTTP server and no SQL: requests arrive as values, and a [`ports::Store`] persists state.
+//! This crate has no HTTP server and no SQL: requests arrive as values, and a [`Store`] persists state.
 //!
 //! The use cases are methods of services, each with the ports that it needs. An [`Engine`] is their assembly.
 
 pub mod accounts;
 pub mod activity;
-pub mod callback;
-mod check_errors;
-mod check_retention;
+pub mod actor;
+pub mod callbacks;
 pub mod checks;
 mod context;
 pub mod control_plane;
-pub mod eligibility;
 pub mod idempotency;
 pub mod keys;
 pub mod live;
-pub mod management;
-pub mod networks;
+pub mod lookups;
 pub mod node;
-pub mod number_lookup;
-pub mod operator_access;
-mod pending_codes;
 pub mod ports;
-pub mod rate_limit;
-pub mod rate_shares;
-pub mod reassembly;
+pub mod rate_limits;
 pub mod request_log;
-pub mod reverse_sms;
-pub mod search_limit;
 pub mod silent;
-pub mod sim_swap;
 pub mod simulated_sims;
+pub mod tenants;
 pub mod tokens;
 pub mod verifications;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use ringtrue_domain::{
     region::{Region, ResidencyViolation},
     reverse_sms::NumberLimit,
     web_url::UrlPolicy,
 };
 
-use tokio_util::task::TaskTracker;
-
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callback::{BulkResendBudget, Callbacks, Courier, CourierDependencies, RunningTests},
-    checks::Checks,
+    callbacks::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
+    checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
     idempotency::Idempotency,
     keys::MasterKey,
     live::{LiveFeeds, OpenFeeds},
-    management::{Management, TenantLimits},
-    networks::Networks,
+    lookups::{
+        networks::Networks,
+        number_lookup::NumberLookup,
+        operator_access::{LiveAccess, OperatorAccess, Operators},
+    },
     node::{ClockSkewReporter, Node, RollbackDetector},
-    number_lookup::NumberLookup,
-    operator_access::{LiveAccess, OperatorAccess, Operators},
-    pending_codes::PendingCodeCache,
-    ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
-    rate_limit::{DefaultRateLimits, RateLimiter},
-    reassembly::SmsReassembly,
+    ports::{clock::Clock, combined::Store, entropy::Entropy, node::NodeId, store::StoreError, transport::Transport},
+    rate_limits::{DefaultRateLimits, RateLimiter},
     request_log::RequestLog,
-    search_limit::SearchLimiter,
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
+    tenants::{Management, TenantLimits},
     tokens::Tokens,
-    verifications::{Verifications, sim_swap_questions::SimSwapQuestions},
+    verifications::{Steps, Verifications},
 };
 
 /// Settings of a deployment.
@@ -85,7 +73,7 @@ pub struct EngineSettings {
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     /// Limits on callbacks in flight and in memory.
-    pub courier: callback::CourierLimits,
+    pub courier: callbacks::CourierLimits,
     /// Retention of numbers and callback bodies after their check has concluded.
     pub number_retention: SignedDuration,
     /// The same for Discovery checks.
@@ -215,23 +203,27 @@ impl Engine {
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
         let tokens = Arc::new(Tokens::new(&context, store.clone()));
         let accounts = Arc::new(Accounts::new(&context, store.clone()));
-        let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
-        tasks.close();
-        let checks = Arc::new_cyclic(|itself| Checks {
-            context: context.clone(),
-            store: store.clone(),
-            operators: operators.clone(),
-            idempotency: idempotency.clone(),
-            courier: courier.clone(),
-            activity: recorder.clone(),
-            pending_codes: PendingCodeCache::default(),
-            search_limiter: SearchLimiter::default(),
-            verifications: store.clone(),
-            sim_swap_questions: SimSwapQuestions::default(),
-            tasks,
-            itself: itself.clone(),
-        });
+        let outbox = Outbox::new(context.clone(), courier.clone());
+        let pending_codes = Arc::<PendingCodeCache>::default();
+        let steps = Steps::new(
+            context.clone(),
+            store.clone(),
+            store.clone(),
+            operators.clone(),
+            outbox.clone(),
+            recorder.clone(),
+            pending_codes.clone(),
+        );
+        let checks = Checks::new(
+            context.clone(),
+            store.clone(),
+            operators.clone(),
+            idempotency.clone(),
+            outbox,
+            recorder.clone(),
+            pending_codes,
+        );
+        let checks = Arc::new(checks.with_end_handler(Arc::new(steps.clone())));
         let silent = Arc::new(SilentFlow {
             context: context.clone(),
             store: store.clone(),
@@ -239,6 +231,8 @@ impl Engine {
             idempotency: idempotency.clone(),
             operators,
             rate_limiter: rate_limiter.clone(),
+            activity: recorder,
+            step_sessions: Arc::new(steps.clone()),
         });
         Engine {
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
@@ -247,6 +241,7 @@ impl Engine {
                 context: context.clone(),
                 store: store.clone(),
                 checks: checks.clone(),
+                steps,
                 silent: silent.clone(),
                 idempotency: idempotency.clone(),
                 followers: Arc::default(),

@@ -15,7 +15,10 @@ use tokio::sync::Mutex;
 
 use crate::{
     context::Context,
-    ports::{SandboxStore, SimulatedSimSwap, StoreError},
+    ports::{
+        simulated_sims::{SandboxStore, SimulatedSimSwap},
+        store::StoreError,
+    },
 };
 
 const MAX_SWAPS_PER_PROJECT: u32 = 20;

@@ -6,7 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{audit::AuditEvent, id::uuid_v7, key_schedule::KeyState, page::PageRequest};
 use ringtrue_engine::{
     keys::{KeyRotation, MasterKey, RotateError, create_missing_keys, list_key_summaries, rotate_key, rotation_policy},
-    ports::{AuditFilter, Clock, Entropy, KeyPurpose, ManualClock, Store, SystemEntropy},
+    ports::{
+        audit::AuditFilter,
+        clock::{Clock, ManualClock},
+        combined::Store,
+        entropy::{Entropy, SystemEntropy},
+        keys::KeyPurpose,
+    },
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use strum::VariantArray as _;

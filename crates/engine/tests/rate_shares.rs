@@ -19,11 +19,16 @@ use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
     keys::MasterKey,
     ports::{
-        Clock, ManualClock, NodeId, OutboundRequest, OutboundResponse, PublishedDemand, Store, SystemEntropy,
-        Transport, TransportError,
+        clock::{Clock, ManualClock},
+        combined::Store,
+        entropy::SystemEntropy,
+        node::{NodeId, PublishedDemand},
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
-    rate_limit::{DefaultRateLimits, LimitSubject, RateLimitClass, RateLimiter},
-    rate_shares::{PublishedCalls, encode_calls},
+    rate_limits::{
+        DefaultRateLimits, LimitSubject, RateLimitClass, RateLimiter,
+        shares::{PublishedCalls, encode_calls},
+    },
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_test_support::{database::Database, engine::engine_settings};

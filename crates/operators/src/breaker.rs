@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{ConnectorHealth, LastError};
+use ringtrue_engine::ports::connectors::{ConnectorHealth, LastError};
 use strum::{IntoStaticStr, VariantArray};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

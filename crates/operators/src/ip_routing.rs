@@ -29,7 +29,7 @@ use ringtrue_domain::{
     network::{InvalidNetworkId, NetworkId},
     web_url::AddressPolicy,
 };
-use ringtrue_engine::ports::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpRoutingConfig {

@@ -1,7 +1,7 @@
 //! Connectors to mobile operators and SMS vendors, and the HTTP client for callback URLs.
 //!
 //! Connectors only translate. They turn an operator's message into a domain value, pass it to the engine's
-//! [`Inbox`](ringtrue_engine::ports::Inbox), and acknowledge it after the engine has processed it.
+//! [`Inbox`](ringtrue_engine::ports::sms::Inbox), and acknowledge it after the engine has processed it.
 
 mod breaker;
 pub mod camara;

@@ -1,28 +1,25 @@
 //! OpenID Connect relying party for sign-in to the console: the authorization code flow with PKCE, ID tokens and
 //! userinfo.
 //!
-//! The provider is discovered. Its metadata and keys are cached as those of CAMARA operators are.
+//! The provider is discovered. Its metadata and keys are cached.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, header::AUTHORIZATION};
-use ringtrue_engine::ports::{Clock, Entropy};
+use ringtrue_engine::ports::{clock::Clock, entropy::Entropy};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded::Serializer};
 
 pub use crate::oauth::ClientSecret;
 use crate::{
-    camara::{
-        Endpoints,
-        authorization::{PkceState, append_query, authorization_code, parse_metadata},
-        error::{CamaraError, ErrorCause, InvalidResponse, Stage},
-        operator_client::{CachedDocument, OperatorClient},
-        tokens::{ExpectedClaims, parse_tokens},
-    },
     client::Client,
     jwt::{JwtError, KeySet},
-    oauth::{AuthenticationContext, ClientAuthentication, Credentials, TokenResponse},
+    oauth::{
+        AuthenticationContext, CachedDocument, ClientAuthentication, Credentials, EndpointClient, Endpoints,
+        ExpectedClaims, InvalidResponse, OAuthCause, OAuthError, PkceState, Stage, TokenResponse, append_query,
+        authorization_code, parse_metadata, parse_tokens,
+    },
 };
 
 /// Identifies the provider in logs.
@@ -47,7 +44,7 @@ pub struct RelyingParty {
     metadata_url: Url,
     metadata: CachedDocument<ProviderMetadata>,
     jwks: CachedDocument<KeySet>,
-    client: OperatorClient,
+    client: EndpointClient,
     entropy: Arc<dyn Entropy>,
 }
 
@@ -93,11 +90,12 @@ pub enum RelyingPartyError {
     OtherSubject,
 }
 
-impl From<CamaraError> for RelyingPartyError {
-    fn from(error: CamaraError) -> Self {
-        let is_denied = error.stage == Stage::Redirect
-            && matches!(error.cause(), ErrorCause::OAuth("access_denied" | "login_required" | "consent_required"));
-        if is_denied { RelyingPartyError::Denied } else { RelyingPartyError::Provider(error.to_string()) }
+impl From<OAuthError> for RelyingPartyError {
+    fn from(error: OAuthError) -> Self {
+        match error.cause {
+            OAuthCause::Denied("access_denied" | "login_required" | "consent_required") => RelyingPartyError::Denied,
+            _ => RelyingPartyError::Provider(error.to_string()),
+        }
     }
 }
 
@@ -129,7 +127,7 @@ impl RelyingParty {
         Some(RelyingParty {
             metadata: CachedDocument::new(Stage::Discovery, parse),
             jwks: CachedDocument::new(Stage::Keys, |json| KeySet::parse(json).ok_or(InvalidResponse::Body)),
-            client: OperatorClient { connector: CONNECTOR_NAME.into(), client, clock },
+            client: EndpointClient { connector: CONNECTOR_NAME.into(), client, clock },
             config,
             metadata_url,
             entropy,
@@ -165,7 +163,7 @@ impl RelyingParty {
             ("code_challenge", pkce.code_challenge()),
             ("code_challenge_method", "S256".to_owned()),
         ];
-        let internal_error = CamaraError::new(Stage::Discovery, ErrorCause::Internal);
+        let internal_error = OAuthError::new(Stage::Discovery, OAuthCause::Internal);
         let endpoint = metadata.endpoints.authorization.as_ref().ok_or(internal_error)?;
         Ok(AuthorizationRedirect { url: append_query(endpoint, &parameters), flow: pkce.to_octets() })
     }
@@ -178,7 +176,7 @@ impl RelyingParty {
         flow: &[u8],
         is_complete: impl Fn(&Claims) -> bool,
     ) -> Result<SubjectClaims, RelyingPartyError> {
-        let pkce = PkceState::from_octets(flow).ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        let pkce = PkceState::from_octets(flow).ok_or(OAuthError::new(Stage::Redirect, OAuthCause::Internal))?;
         let metadata = self.metadata.get(&self.client, &self.metadata_url).await?;
         let code = authorization_code(query, &metadata.endpoints)?;
         let tokens = self.redeem_code(code, &pkce, &metadata).await?;
@@ -200,7 +198,7 @@ impl RelyingParty {
         code: &str,
         pkce: &PkceState,
         metadata: &ProviderMetadata,
-    ) -> Result<TokenResponse, CamaraError> {
+    ) -> Result<TokenResponse, OAuthError> {
         let (headers, form) = self.token_request(code, pkce, metadata)?;
         let endpoint = &metadata.endpoints.token;
         let response = self.client.send_once(Stage::Token, Method::POST, endpoint, headers, form).await?;
@@ -213,7 +211,7 @@ impl RelyingParty {
         code: &str,
         pkce: &PkceState,
         metadata: &ProviderMetadata,
-    ) -> Result<(HeaderMap, Vec<u8>), CamaraError> {
+    ) -> Result<(HeaderMap, Vec<u8>), OAuthError> {
         let Endpoints { token: endpoint, issuer, .. } = &metadata.endpoints;
         let code_verifier = pkce.code_verifier();
         let mut form = Serializer::new(String::new());
@@ -239,7 +237,7 @@ impl RelyingParty {
             now: self.client.clock.now(),
         };
         let credentials = authentication.credentials(context, &*self.entropy);
-        Ok(credentials.ok_or(CamaraError::new(Stage::Token, ErrorCause::Internal))?.into_form_request(form))
+        Ok(credentials.ok_or(OAuthError::new(Stage::Token, OAuthCause::Internal))?.into_form_request(form))
     }
 
     async fn verify_id_token(
@@ -267,12 +265,12 @@ impl RelyingParty {
         Ok(claims)
     }
 
-    async fn fetch_userinfo(&self, url: &Url, tokens: &TokenResponse) -> Result<Claims, CamaraError> {
+    async fn fetch_userinfo(&self, url: &Url, tokens: &TokenResponse) -> Result<Claims, OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, tokens.bearer.clone());
         let response = self.client.send_idempotent(Stage::Api, Method::GET, url, headers, bytes::Bytes::new()).await?;
         serde_json::from_slice(&response.body)
-            .map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Body))
+            .map_err(|_| OAuthError::invalid_response(Stage::Api, InvalidResponse::Body))
     }
 }
 

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use ringtrue_domain::web_url::AddressPolicy;
-use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
+use ringtrue_engine::ports::transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use tokio::time::{Instant, timeout_at};
 
 pub use crate::client::{CertificateClock, Resolver, TlsConfigError};

@@ -1,6 +1,6 @@
 //! Contents of SMS parts, as connectors store them: the `data_coding` octet and the user data without its header.
 
-use ringtrue_engine::ports::CompleteSms;
+use ringtrue_engine::ports::sms::CompleteSms;
 use ringtrue_smpp::{
     reassembly::decode_parts,
     text::{DataCoding, DefaultAlphabet},

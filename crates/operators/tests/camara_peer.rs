@@ -16,8 +16,13 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, Clock, SilentConnector, SilentOperation,
-    SilentResult, SimSwapConnector, SimSwapRequest, SystemClock, SystemEntropy,
+    clock::{Clock, SystemClock},
+    entropy::SystemEntropy,
+    silent::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
+        SilentResult,
+    },
+    sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_operators::{
     camara::{

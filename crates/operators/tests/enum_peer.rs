@@ -6,7 +6,11 @@
 use std::{fmt::Write as _, fs, path::Path, process, process::Stdio, sync::Arc, time::Duration};
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    clock::SystemClock,
+    entropy::SystemEntropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use ringtrue_operators::number_lookup::{EnumConfig, EnumDns, enum_dns::RecordRules};
 use tempfile::TempDir;
 use tokio::{

@@ -20,8 +20,14 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
-    ports::{Inbox, NodeId, PartialSms, SmsOutcome, StoreError, SystemClock, SystemEntropy},
+    lookups::networks::Networks,
+    ports::{
+        clock::SystemClock,
+        entropy::SystemEntropy,
+        node::NodeId,
+        sms::{Inbox, PartialSms, SmsOutcome},
+        store::StoreError,
+    },
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_test_support::{leases::InMemoryLeases, sms_parts::InMemoryReassembly};

@@ -15,7 +15,11 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, StatusCode};
 use jiff::Timestamp;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
-use ringtrue_engine::ports::{Inbox, ManualClock, PartialSms, SmsOutcome, StoreError};
+use ringtrue_engine::ports::{
+    clock::ManualClock,
+    sms::{Inbox, PartialSms, SmsOutcome},
+    store::StoreError,
+};
 use ringtrue_operators::sms_http::{
     MessageBird, Plivo, PlivoSignature, Secret, Sinch, Telnyx, TelnyxKey, Twilio, Webhook, WebhookConfig,
     WebhookDriver, WebhookRequest,

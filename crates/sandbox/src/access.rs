@@ -25,13 +25,14 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
-    checks::CreateError,
-    eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
-    networks::NetworkInfo,
-    operator_access::{
-        DeviceVisit, ExpectedSms, OperatorAccess, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute,
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject, ServingNetwork},
+        networks::NetworkInfo,
+        operator_access::{
+            DeviceVisit, ExpectedSms, OperatorAccess, RouteError, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute,
+        },
     },
-    ports::{SilentConnector, SimSwapConnector},
+    ports::{silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
 use crate::smsc::{FaultScript, QueueAccount, Sms, Smsc};
@@ -156,10 +157,12 @@ impl OperatorAccess for SandboxAccess {
         None
     }
 
-    async fn sms_route(&self, _: &Project, number: &Msisdn) -> Result<SmsRoute, CreateError> {
+    async fn sms_route(&self, _: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError> {
         require_support(number, Product::ReverseSms)?;
         let receiver = RECEIVERS[self.next_receiver.fetch_add(1, Ordering::Relaxed) % RECEIVERS.len()];
-        Ok(SmsRoute { network: network().id.clone(), receiver: Msisdn::parse(receiver, Mode::Sandbox)? })
+        // The constants are valid numbers.
+        let receiver = Msisdn::parse(receiver, Mode::Sandbox).map_err(|_| RouteError::MnoNotSupported)?;
+        Ok(SmsRoute { network: network().id.clone(), receiver })
     }
 
     /// The end-user's handset replies by itself if the project wants it.
@@ -183,13 +186,13 @@ impl OperatorAccess for SandboxAccess {
         }
     }
 
-    async fn sim_swap_route(&self, _: &Project, number: &Msisdn) -> Result<SimSwapRoute, CreateError> {
+    async fn sim_swap_route(&self, _: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError> {
         require_support(number, Product::SimSwap)?;
-        let connector = self.sim_swap_connector.load_full().ok_or(CreateError::MnoNotSupported)?;
+        let connector = self.sim_swap_connector.load_full().ok_or(RouteError::MnoNotSupported)?;
         Ok(SimSwapRoute { network: network().id.clone(), connector: Arc::clone(&connector) })
     }
 
-    async fn silent_network(&self, _: &Project, product: Product, number: &Msisdn) -> Result<NetworkId, CreateError> {
+    async fn silent_network(&self, _: &Project, product: Product, number: &Msisdn) -> Result<NetworkId, RouteError> {
         require_support(number, product)?;
         Ok(network().id.clone())
     }
@@ -311,12 +314,12 @@ fn products_of_address(address: IpAddr) -> Result<Vec<Product>, EligibilityError
 }
 
 /// Fails unless the operator supports the product for the number.
-fn require_support(number: &Msisdn, product: Product) -> Result<(), CreateError> {
+fn require_support(number: &Msisdn, product: Product) -> Result<(), RouteError> {
     match products_of_number(number) {
         Ok(supported) if supported.contains(&product) => Ok(()),
-        Ok(supported) if supported.contains(&Product::ReverseSms) => Err(CreateError::OnlyReverseSms),
-        Err(EligibilityError::LookupUnavailable) => Err(CreateError::LookupUnavailable),
-        Ok(_) | Err(_) => Err(CreateError::MnoNotSupported),
+        Ok(supported) if supported.contains(&Product::ReverseSms) => Err(RouteError::OnlyReverseSms),
+        Err(EligibilityError::LookupUnavailable) => Err(RouteError::LookupUnavailable),
+        Ok(_) | Err(_) => Err(RouteError::MnoNotSupported),
     }
 }
 

@@ -13,8 +13,12 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
-    networks::{SilentNetworkRoute, SimSwapNetworkRoute},
-    ports::{Clock, ConnectorStatus, Entropy, MonitoredConnector},
+    lookups::networks::{SilentNetworkRoute, SimSwapNetworkRoute},
+    ports::{
+        clock::Clock,
+        connectors::{ConnectorStatus, MonitoredConnector},
+        entropy::Entropy,
+    },
 };
 use ringtrue_operators::{
     camara::Camara,

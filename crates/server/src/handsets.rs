@@ -6,7 +6,7 @@ use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
     tenancy::{Mode, Project},
 };
-use ringtrue_engine::{operator_access::ExpectedSms, reverse_sms::SmsInstructions};
+use ringtrue_engine::{checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms};
 use ringtrue_sandbox::{
     access::{queue_account, send_automatic_reply},
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},

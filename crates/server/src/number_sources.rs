@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use ringtrue_engine::{number_lookup::LookupSources, ports::LookupSource};
+use ringtrue_engine::{lookups::number_lookup::LookupSources, ports::lookups::LookupSource};
 use ringtrue_operators::number_lookup::{EnumDns, HttpHlr, TelcoFinder};
 
 use crate::{

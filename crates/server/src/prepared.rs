@@ -12,8 +12,11 @@ use anyhow::Context;
 use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, EngineSettings,
-    number_lookup::LookupSources,
-    ports::{Clock, Entropy, SystemClock, SystemEntropy},
+    lookups::number_lookup::LookupSources,
+    ports::{
+        clock::{Clock, SystemClock},
+        entropy::{Entropy, SystemEntropy},
+    },
 };
 use ringtrue_operators::{
     ip_routing::IpRouting,

@@ -12,7 +12,10 @@ use http::{HeaderMap, Method, StatusCode};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, sim_swap::SimHistory, tenancy::Mode};
 use ringtrue_engine::{
     Engine,
-    ports::{MonitoredConnector, SimSwapConnector, SimSwapRequest},
+    ports::{
+        connectors::MonitoredConnector,
+        sim_swap::{SimSwapConnector, SimSwapRequest},
+    },
     simulated_sims::SimulatedSims,
 };
 use ringtrue_operators::{

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use ringtrue_engine::{
     Engine, EngineDependencies,
     keys::MasterKey,
-    ports::{Clock, Entropy, Store},
+    ports::{clock::Clock, combined::Store, entropy::Entropy},
 };
 use ringtrue_sandbox::{access::SandboxAccess, directory::Directory, smsc::SmscObserver};
 use tokio::{

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use ringtrue_engine::{
     keys::MasterKey,
-    ports::{SystemClock, SystemEntropy},
+    ports::{clock::SystemClock, entropy::SystemEntropy},
 };
 use ringtrue_server::{
     config::{self, Environment, TlsFiles},

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use crate::{
-    pdu::{DataSm, EsmClass, ShortMessage, Tlvs},
-    text::{ConcatenationReference, DataCoding, DefaultAlphabet, gsm},
-    udh::{self, MalformedUdh, Segment},
+    esm_class::EsmClass,
+    pdu::{DataSm, ShortMessage, Tlvs},
+    text::{DataCoding, DefaultAlphabet, gsm},
+    udh::{self, ConcatenationReference, MalformedUdh, Segment},
 };
 
 /// Text octets of a message without the UDH, and its segment of a concatenated message. `Debug` shows the length of the

@@ -1,6 +1,6 @@
 //! SMPP 3.4 and 5.0: the subset needed to receive and send short messages.
 //!
-//! - [`pdu`]: PDU types and their codec.
+//! - [`pdu`], [`esm_class`]: PDU types and their codec.
 //! - [`text`]: text encodings, and splitting of long texts.
 //! - [`udh`], [`content`], [`reassembly`]: segments of concatenated messages, and their reassembly.
 //! - [`session`]: requests and responses in both directions over one stream.
@@ -15,6 +15,7 @@
 //! cancel and multi-destination operations (answered with `generic_nack`), and interpretation of messages.
 
 pub mod content;
+pub mod esm_class;
 pub mod pdu;
 pub mod reassembly;
 pub mod session;

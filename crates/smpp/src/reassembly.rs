@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::{
     content::MessageContent,
     pdu::Address,
-    text::{ConcatenationReference, DataCoding, DefaultAlphabet},
-    udh::Segment,
+    text::{DataCoding, DefaultAlphabet},
+    udh::{ConcatenationReference, Segment},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

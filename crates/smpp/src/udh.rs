@@ -4,10 +4,34 @@
 
 use thiserror::Error;
 
-use crate::text::ConcatenationReference;
-
 const IEI_CONCATENATION_8BIT: u8 = 0x00;
 const IEI_CONCATENATION_16BIT: u8 = 0x08;
+
+/// Reference number of a concatenated message. The sender chooses its width, which is part of the reference: two
+/// messages may use the same value in different widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConcatenationReference {
+    EightBit(u8),
+    /// Also of `sar_msg_ref_num`.
+    SixteenBit(u16),
+}
+
+impl ConcatenationReference {
+    pub fn value(self) -> u16 {
+        match self {
+            ConcatenationReference::EightBit(reference) => reference.into(),
+            ConcatenationReference::SixteenBit(reference) => reference,
+        }
+    }
+
+    /// One octet or two.
+    pub fn to_octets(self) -> Vec<u8> {
+        match self {
+            ConcatenationReference::EightBit(reference) => vec![reference],
+            ConcatenationReference::SixteenBit(reference) => reference.to_be_bytes().to_vec(),
+        }
+    }
+}
 
 /// Part of a concatenated message. Not validated: `sequence` may be 0 or above `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

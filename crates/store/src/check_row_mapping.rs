@@ -13,8 +13,11 @@ use ringtrue_domain::{
     verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, BegunRedirect, BrowserHash, CallbackRecord, CallbackState, LeasedCallback,
-    ListedProgress, RedirectSession, RedirectSessionRecord, SealedVerdict, StoreError, TokenHash, VerificationRecord,
+    callbacks::{AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback},
+    hashes::{BrowserHash, TokenHash},
+    silent::{BegunRedirect, RedirectSession, RedirectSessionRecord, SealedVerdict},
+    store::StoreError,
+    verifications::{ListedProgress, VerificationRecord},
 };
 use serde::{Deserialize, Serialize};
 

@@ -9,9 +9,8 @@
 use std::{borrow::Cow, future::Future, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use ringtrue_engine::{
-    ports::{AttemptSettlement, IdempotencyClaim, StoreError},
-    search_limit::SearchPermit,
+use ringtrue_engine::ports::{
+    callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
 };
 use tokio::sync::Notify;
 

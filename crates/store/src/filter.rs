@@ -8,7 +8,7 @@ use ringtrue_domain::{
     product::Product,
     search::{FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest},
 };
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 
 use crate::{row::Value, time_span::Span};
 

@@ -8,7 +8,7 @@
 //! In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`); in `SQLite` all writes go through one
 //! writer thread. A call returns only after its transaction is durable.
 //!
-//! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::StoreError) when the
+//! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::store::StoreError) when the
 //! database is unreachable, full or read-only. The store never reads the clock, and never retries but for a batch that
 //! conflicts with a concurrent transaction.
 
@@ -36,7 +36,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Store, StoreError};
+use ringtrue_engine::ports::{combined::Store, store::StoreError};
 
 pub use migration::{MigrateError, SchemaState};
 pub use postgres::{DistributionProgress, DistributionState, ShardBalance};

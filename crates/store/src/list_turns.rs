@@ -1,14 +1,11 @@
 //! Shares the workers of lists by workspace: one list of a workspace runs at a time, and a bounded number waits, so that
 //! the lists of one workspace cannot occupy all workers.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -86,7 +83,7 @@ impl ListTurns {
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<Option<WorkspaceId>, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -8,7 +8,7 @@
 //! the schema of a newer one, until a migration raises that version: for a rolling upgrade, and to roll an upgrade back.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
@@ -51,7 +51,7 @@ pub(crate) const SELECT_OLDEST_VERSION: &str = "select oldest_version from schem
 impl Migration {
     pub(crate) fn checksum(&self) -> String {
         let hash = digest(&SHA256, self.sql.as_bytes());
-        hash.as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+        hex::encode(hash)
     }
 }
 

@@ -15,9 +15,13 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptSettlement, BeginRedirect, ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, Expectation,
-    IdempotencyClaim, IdempotentResponse, NewCallback, NewCheck, NewVerification, SealedVerdict, StoreError, TokenHash,
-    UsageDelta,
+    activity::UsageDelta,
+    callbacks::{AttemptSettlement, NewCallback},
+    checks::{ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, NewVerification},
+    hashes::{CodeHash, TokenHash},
+    idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    silent::{BeginRedirect, SealedVerdict},
+    store::StoreError,
 };
 
 use crate::row::Row;

@@ -11,7 +11,12 @@ use ringtrue_domain::{
     network::NetworkId,
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{CodeHash, KeyId, NodeId, StoreError, TokenHash};
+use ringtrue_engine::ports::{
+    hashes::{CodeHash, TokenHash},
+    keys::KeyId,
+    node::NodeId,
+    store::StoreError,
+};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 

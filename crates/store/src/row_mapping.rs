@@ -19,7 +19,12 @@ use ringtrue_domain::{
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
-use ringtrue_engine::ports::{KeyId, Revocation, RowMac, SealedKey, StoreError, TokenId};
+use ringtrue_engine::ports::{
+    keys::{KeyId, SealedKey},
+    row_mac::RowMac,
+    store::StoreError,
+    tokens::{Revocation, TokenId},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::row::{Row, RowReader};

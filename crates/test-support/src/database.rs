@@ -15,7 +15,12 @@ use std::{
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Entropy, RowFields, RowMac, RowSigner, Store, StoreError, SystemEntropy};
+use ringtrue_engine::ports::{
+    combined::Store,
+    entropy::{Entropy, SystemEntropy},
+    row_mac::{RowFields, RowMac, RowSigner},
+    store::StoreError,
+};
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    EngineSettings, callback::CourierLimits, management::TenantLimits, rate_limit::DefaultRateLimits,
+    EngineSettings, callbacks::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
 };
 
 /// Default limits, but more checks per number than tests create.

@@ -4,7 +4,11 @@ use std::{collections::HashMap, sync::Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Lease, LeaseRequest, LeaseStore, NodeId, StoreError};
+use ringtrue_engine::ports::{
+    leases::{Lease, LeaseRequest, LeaseStore},
+    node::NodeId,
+    store::StoreError,
+};
 use tokio::time::Instant;
 
 /// Leases of the nodes of one test. Nodes can be cut off.

@@ -10,7 +10,11 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::{Clock, CompleteSms, PartOutcome, Reassembly, SmsKey, SmsPart, StoreError};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    sms::{CompleteSms, PartOutcome, Reassembly, SmsKey, SmsPart},
+    store::StoreError,
+};
 use uuid::Uuid;
 
 const MAX_INCOMPLETE_PER_SENDER: usize = 8;

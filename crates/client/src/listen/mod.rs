@@ -141,7 +141,7 @@ impl EventSink {
         while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
             self.handle(event)?;
         }
-        Ok(self.printer.print_status(&format!("\n{}", self.counts.summary()))?)
+        Ok(self.printer.print_status(&format!("\n{}", self.counts.render_summary()))?)
     }
 }
 

@@ -105,7 +105,7 @@ impl CallbackCounts {
         }
     }
 
-    pub(super) fn summary(self) -> String {
+    pub(super) fn render_summary(self) -> String {
         let count = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let mut text = count(self.callbacks(), "callback", "callbacks");
         let _ = write!(text, ": {} with a valid signature, {} without", self.valid, self.invalid);
@@ -220,7 +220,7 @@ mod tests {
                 "3 callbacks: 1 with a valid signature, 2 without; 1 other request rejected; 2 duplicates skipped.",
             ),
         ] {
-            assert_eq!(counts.summary(), text);
+            assert_eq!(counts.render_summary(), text);
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use strum::VariantArray as _;
 
-use super::lexer::ComparisonOperator;
-use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS};
+use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, comparison_operator::ComparisonOperator};
 
 /// Maximum length of quoted input in a message.
 const EXCERPT_CHARS: usize = 40;

@@ -18,6 +18,7 @@
 //!
 //! Not supported: custom operators, dates without a time. An empty expression is an error here.
 
+mod comparison_operator;
 mod error;
 mod lexer;
 mod operand;

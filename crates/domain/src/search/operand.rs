@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::error::{Reason, SyntaxError};
-use super::lexer::{ComparisonOperator, Literal};
 use super::{Field, FieldKind, FieldTest, InstantTest, Pattern, SetTest, TextTest};
+use super::{comparison_operator::ComparisonOperator, lexer::Literal};
 use crate::date_time::{self, has_shape};
 
 /// An unparsed value with its position.

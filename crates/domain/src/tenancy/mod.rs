@@ -2,12 +2,14 @@
 
 mod configuration;
 mod credential;
+mod mode;
 mod name;
 mod project;
 mod workspace;
 
 pub use configuration::{Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl};
 pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, InvalidClientId, SecretDigest};
+pub use mode::{InvalidMode, Mode};
 pub use name::{InvalidName, Name};
-pub use project::{InvalidMode, Mode, Project, ProjectId, Revision};
+pub use project::{Project, ProjectId, Revision};
 pub use workspace::{RateLimits, Workspace, WorkspaceId};

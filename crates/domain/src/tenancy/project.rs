@@ -1,10 +1,9 @@
 //! Projects.
 
 use jiff::Timestamp;
-use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::{Configuration, Name, WorkspaceId};
-use crate::{id::identifier, network::AllowedNetwork, parse_error::default_error, product::Product};
+use super::{Configuration, Mode, Name, WorkspaceId};
+use crate::{id::identifier, network::AllowedNetwork, product::Product};
 
 identifier!(
     /// Identifier of a project.
@@ -46,42 +45,5 @@ impl Revision {
     #[must_use]
     pub fn next(self) -> Revision {
         Revision(self.0 + 1)
-    }
-}
-
-/// Live projects reach real operators, sandbox projects the simulated one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMode, parse_err_fn = default_error)]
-pub enum Mode {
-    Sandbox,
-    Live,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("unknown mode; use `sandbox` or `live`")]
-pub struct InvalidMode;
-
-impl Mode {
-    /// Whether a project may change to `next`. Live is final: otherwise simulated verifications could pass for real
-    /// ones.
-    pub fn may_become(self, next: Mode) -> bool {
-        self == next || next == Mode::Live
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn live_projects_never_return_to_sandbox() {
-        for (now, next, is_allowed) in [
-            (Mode::Sandbox, Mode::Sandbox, true),
-            (Mode::Sandbox, Mode::Live, true),
-            (Mode::Live, Mode::Live, true),
-            (Mode::Live, Mode::Sandbox, false),
-        ] {
-            assert_eq!(now.may_become(next), is_allowed, "{now:?} to {next:?}");
-        }
     }
 }

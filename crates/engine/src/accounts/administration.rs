@@ -6,8 +6,12 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 
-use super::{AccessLink, Accounts, Administrator};
-use crate::ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError};
+use super::{AccessLink, Accounts};
+use crate::actor::Administrator;
+use crate::ports::{
+    accounts::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose},
+    store::StoreError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {

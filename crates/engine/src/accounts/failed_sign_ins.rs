@@ -12,7 +12,7 @@ use ringtrue_domain::{
 };
 
 use super::Accounts;
-use crate::ports::{AuditCap, AuditCapScope};
+use crate::ports::audit::{AuditCap, AuditCapScope};
 
 const MAX_EVENTS_PER_WINDOW: u32 = 5;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);

@@ -12,8 +12,13 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 
-use super::{AccountError, Accounts, Administrator, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
-use crate::ports::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants, StoreError, TokenHash};
+use super::{AccountError, Accounts, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
+use crate::actor::Administrator;
+use crate::ports::{
+    accounts::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants},
+    hashes::TokenHash,
+    store::StoreError,
+};
 
 /// Attempts of a change that is repeated if the account changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;

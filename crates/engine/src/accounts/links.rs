@@ -12,10 +12,14 @@ use ringtrue_domain::{
 use uuid::Uuid;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep,
-    add_clamped, passwords,
+    AccountError, Accounts, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep, add_clamped, passwords,
 };
-use crate::ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash};
+use crate::actor::Administrator;
+use crate::ports::{
+    accounts::{LinkPurpose, NewOneTimeLink, OneTimeLink},
+    hashes::TokenHash,
+    store::StoreError,
+};
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);

@@ -15,8 +15,11 @@ use ringtrue_domain::{
 
 use super::{AccessLink, Accounts, ConsoleUser, InvalidPassword, Password, add_clamped, links::LinkKind, passwords};
 use crate::{
-    management::ManagementActor,
-    ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
+    actor::ManagementActor,
+    ports::{
+        accounts::{AcceptOutcome, InviteOutcome, MemberChangeOutcome},
+        store::{StoreError, TenantLookup},
+    },
 };
 
 const INVITATION_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);

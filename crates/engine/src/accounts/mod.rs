@@ -20,8 +20,8 @@ use std::{net::IpAddr, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
-    account::{Account, AccountId, Email, Membership, Permission, Role},
-    audit::{Action, Actor, AuditEvent},
+    account::{Account, Email, Membership, Permission, Role},
+    audit::{Action, Actor},
     tenancy::WorkspaceId,
 };
 use tokio_util::task::TaskTracker;
@@ -34,16 +34,20 @@ pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
 pub use passwords::{InvalidPassword, Password};
 pub use second_factor::{
-    PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup, SignInStep,
+    EnableSecondFactor, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep,
 };
 use sessions::SignInMethod;
 pub use sessions::{ClientInfo, FLASH_MAX_AGE, RequestCause, SESSION_MAX_AGE, SessionListItem, SessionToken};
 
 use crate::{
+    actor::{Administrator, ManagementActor},
     context::Context,
-    management::ManagementActor,
-    ports::{IdentityStore, LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange, StoreError},
-    rate_limit::ip_bucket,
+    ports::{
+        accounts::{LoginAttempt, LoginBlocked, LoginThrottleKey, PasswordChange},
+        combined::IdentityStore,
+        store::StoreError,
+    },
+    rate_limits::ip_bucket,
 };
 
 const MAX_CACHED_DELAYS: usize = 20_000;
@@ -98,33 +102,10 @@ impl ConsoleUser {
         if self.needs_second_factor {
             return Err(AccessDenied::NeedsSecondFactor);
         }
-        let actor = Actor::Account(self.account.id);
-        if self.account.is_admin { Ok(Administrator { actor, request_id }) } else { Err(AccessDenied::NotAdmin) }
-    }
-}
-
-/// An actor authorised for the whole deployment: an administrator account ([`ConsoleUser::authorize_admin`]), or the
-/// operator at the command line.
-#[derive(Clone, Debug)]
-pub struct Administrator {
-    actor: Actor,
-    request_id: Option<String>,
-}
-
-impl Administrator {
-    /// The operator at the command line, who has access to the database.
-    pub fn operator() -> Self {
-        Administrator { actor: Actor::Operator, request_id: None }
-    }
-
-    pub(crate) fn new_audit_event(&self, context: &Context, action: Action, account: AccountId) -> AuditEvent {
-        let request_id = self.request_id.clone();
-        AuditEvent { request_id, ..context.new_account_audit_event(self.actor.clone(), action, account) }
-    }
-
-    /// Actor and request id for the audit log.
-    pub(crate) fn actor_and_request_id(&self) -> (Actor, Option<String>) {
-        (self.actor.clone(), self.request_id.clone())
+        if !self.account.is_admin {
+            return Err(AccessDenied::NotAdmin);
+        }
+        Ok(Administrator::account(self.account.id, request_id))
     }
 }
 

@@ -4,7 +4,7 @@ use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use crate::ports::{Entropy, PasswordHash};
+use crate::ports::{accounts::PasswordHash, entropy::Entropy};
 
 /// Stands in for the hash of unknown accounts, so that they take as long to reject. No password has it.
 const DUMMY_HASH: &str =
@@ -108,7 +108,7 @@ fn matches(password: &Password, hash: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::SystemEntropy;
+    use crate::ports::entropy::SystemEntropy;
 
     #[test]
     fn reference_implementation_hash_is_verified() {

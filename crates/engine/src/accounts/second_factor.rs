@@ -16,16 +16,20 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    AccountError, Accounts, Administrator, ClientInfo, ConsoleUser, Password, RejectedFactor, SessionToken,
-    SignInError, passwords, sessions::SignInMethod, totp,
+    AccountError, Accounts, ClientInfo, ConsoleUser, Password, RejectedFactor, SessionToken, SignInError, passwords,
+    sessions::SignInMethod, totp,
 };
+use crate::actor::Administrator;
 use crate::{
     context::Context,
     ports::{
-        AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
-        SecondFactorProof, SecondFactorUse, StoreError,
+        accounts::{
+            AccountRecord, LoginAttempt, LoginThrottleKey, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
+            SecondFactorProof, SecondFactorUse,
+        },
+        store::StoreError,
     },
-    rate_limit::ip_bucket,
+    rate_limits::ip_bucket,
 };
 
 /// Time to enter the code after the password.
@@ -66,10 +70,10 @@ pub struct SecondFactorSetup {
     pub secret: String,
 }
 
-/// What a user enters to set up a second factor.
+/// Request to enable a second factor, as the user enters it.
 #[derive(Clone, Copy, derive_more::Debug)]
-#[debug("SecondFactorInput(…)")]
-pub struct SecondFactorInput<'i> {
+#[debug("EnableSecondFactor(…)")]
+pub struct EnableSecondFactor<'i> {
     /// The seed of the [`SecondFactorSetup`].
     pub seed: &'i str,
     /// A code of the new second factor.
@@ -146,7 +150,7 @@ impl Accounts {
         &self,
         user: &ConsoleUser,
         session: &SessionToken,
-        input: SecondFactorInput<'_>,
+        input: EnableSecondFactor<'_>,
         address: IpAddr,
     ) -> Result<Vec<String>, SecondFactorError> {
         let account = user.account.id;

@@ -10,7 +10,11 @@ use ringtrue_domain::{
 };
 
 use super::{Accounts, ConsoleUser, add_clamped};
-use crate::ports::{NewSession, SessionOrigin, SessionSummary, StoreError, TokenHash};
+use crate::ports::{
+    accounts::{NewSession, SessionOrigin, SessionSummary},
+    hashes::TokenHash,
+    store::StoreError,
+};
 
 const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
 /// A session ends after this time, even if it is used.

@@ -16,8 +16,11 @@ use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Pro
 pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
-    ActivityDelta, ActivityFilter, ActivityStore, Clock, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
-    WaitingCallbacks,
+    activity::{
+        ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, WaitingCallbacks,
+    },
+    clock::Clock,
+    store::StoreError,
 };
 
 /// A crash loses at most the counts of this interval.

@@ -6,13 +6,11 @@
 use std::{
     collections::HashMap,
     mem,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{
     activity::{ActivityCounts, LATENCY_BOUNDS_MILLIS},
     lifecycle::{Check, CheckStatus, Verdict},
@@ -23,7 +21,7 @@ use ringtrue_domain::{
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::ports::{ActivityDelta, AttemptOutcome, MarkedPending};
+use crate::ports::{activity::ActivityDelta, callbacks::AttemptOutcome, checks::MarkedPending};
 
 /// Limit while the store is unavailable; some tens of megabytes.
 const MAX_COUNTERS: usize = 100_000;
@@ -186,7 +184,7 @@ impl ActivityRecorder {
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
         // A panic cannot leave a count in an inconsistent state.
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counters.lock()
     }
 }
 

@@ -14,7 +14,13 @@ use super::{
     KeyRing, KeyUnsealError, MasterKey,
     rotation::{generate_key, new_key_audit_event},
 };
-use crate::ports::{Clock, Entropy, HashKeyReset, KeyPurpose, Store, StoreError};
+use crate::ports::{
+    clock::Clock,
+    combined::Store,
+    entropy::Entropy,
+    keys::{HashKeyReset, KeyPurpose},
+    store::StoreError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResetHashKeyError {

@@ -14,7 +14,12 @@ use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use super::{MasterKey, master_key::SealingKey};
-use crate::ports::{Entropy, KeyId, KeyPurpose, RowFields, RowMac, RowSigner, SealedKey, StoreError};
+use crate::ports::{
+    entropy::Entropy,
+    keys::{KeyId, KeyPurpose, SealedKey},
+    row_mac::{RowFields, RowMac, RowSigner},
+    store::StoreError,
+};
 
 /// All keys of the deployment, unsealed.
 #[derive(Default)]
@@ -272,7 +277,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ports::SystemEntropy;
+    use crate::ports::entropy::SystemEntropy;
 
     #[test]
     fn key_with_altered_schedule_is_rejected() {

@@ -4,7 +4,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use zeroize::Zeroizing;
 
-use crate::ports::Entropy;
+use crate::ports::entropy::Entropy;
 
 /// An AES-256-GCM key.
 #[derive(derive_more::Debug)]
@@ -80,7 +80,7 @@ impl MasterKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::SystemEntropy;
+    use crate::ports::entropy::SystemEntropy;
 
     #[test]
     fn sealed_bytes_open_only_with_the_same_key_and_context() {

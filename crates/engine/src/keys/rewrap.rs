@@ -9,7 +9,14 @@ use super::{
     KeyUnsealError, MasterKey,
     key_ring::{seal_context, unseal_key},
 };
-use crate::ports::{Clock, ControlPlaneChanges, ControlPlaneVersion, Entropy, SealedKey, Store, StoreError};
+use crate::ports::{
+    clock::Clock,
+    combined::Store,
+    control_plane::{ControlPlaneChanges, ControlPlaneVersion},
+    entropy::Entropy,
+    keys::SealedKey,
+    store::StoreError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RewrapError {

@@ -16,7 +16,12 @@ use super::{
     master_key::SealingKey,
 };
 use crate::{
-    ports::{Clock, Entropy, KeyId, KeyPurpose, KeyStore, SealedKey, StoreError},
+    ports::{
+        clock::Clock,
+        entropy::Entropy,
+        keys::{KeyId, KeyPurpose, KeyStore, SealedKey},
+        store::StoreError,
+    },
     tokens::TOKEN_LIFETIME_SECONDS,
 };
 

@@ -14,12 +14,13 @@ mod viewer_limit;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckId},
     page::PageRequest,
@@ -33,7 +34,7 @@ use crate::{
     accounts::{Accounts, ConsoleUser, SessionToken},
     checks::Checks,
     context::Context,
-    ports::{SessionStore, StoreError},
+    ports::{accounts::SessionStore, store::StoreError},
 };
 use viewer_limit::{Viewer, ViewerLimit, ViewerPermit};
 
@@ -126,17 +127,17 @@ impl LiveSubscription {
 
 impl ProjectFeed {
     fn newest(&self) -> Option<Arc<NewestChecks>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.newest.lock().clone()
     }
 
     fn set_newest(&self, newest: NewestChecks) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(newest));
+        *self.newest.lock() = Some(Arc::new(newest));
     }
 }
 
 impl OpenFeeds {
     fn feeds(&self) -> MutexGuard<'_, HashMap<ProjectId, Arc<ProjectFeed>>> {
-        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.feeds.lock()
     }
 
     fn subscribe(&self, project: ProjectId) -> (Arc<ProjectFeed>, broadcast::Receiver<Arc<CheckUpdate>>) {
@@ -323,7 +324,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ports::TokenHash;
+    use crate::ports::hashes::TokenHash;
 
     fn second(number: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + number).unwrap()

@@ -2,14 +2,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{account::AccountId, tenancy::WorkspaceId};
 use tokio_util::sync::CancellationToken;
 
 use super::WatchError;
-use crate::ports::{SessionAccess, TokenHash};
+use crate::ports::{accounts::SessionAccess, hashes::TokenHash};
 
 /// Browsers open six connections to a host, and pages need one of them.
 const MAX_PER_ACCOUNT: usize = 5;
@@ -127,7 +128,7 @@ impl ViewerLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldPermits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 /// The only source of the current time, so that tests can control it.
 pub trait Clock: Send + Sync {
@@ -125,7 +126,7 @@ impl Clock for DatabaseClock {
     }
 
     fn apply_sample(&self, sample: TimeSample) {
-        let mut sampled_at = self.sampled_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sampled_at = self.sampled_at.lock();
         let previous = sampled_at.replace(sample.received_at);
         let clock = sample.clock.as_microsecond();
         // The server read its clock, in whole milliseconds, at some instant between these two.

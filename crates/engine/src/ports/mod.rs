@@ -1,27 +1,47 @@
-//! Ports: the traits through which the engine uses its environment (clock, randomness, database, operators, HTTP).
+//! Ports: the traits through which the engine uses its environment (clock, randomness, database, operators, HTTP), by
+//! subject.
+//!
+//! Every method of a store port is one transaction, and its effect is durable when the method returns. Methods are domain
+//! operations; there is no generic `update(row)`.
 
-mod clock;
-mod entropy;
-mod operators;
-mod row_mac;
-mod store;
-mod transport;
-
-pub use clock::{Clock, DatabaseClock, ManualClock, SystemClock, TimeSample};
-pub use entropy::{Entropy, SystemEntropy};
-pub use operators::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, BreakerPosition, BreakerStatus, CompleteSms,
-    ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, IpLocation, IpLocator, LastError, LinkStatus, LookupError,
-    LookupResult, LookupSource, MessageCounts, MonitoredConnector, PartOutcome, PartialSms, Reassembly,
-    SilentConnector, SilentOperation, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome, SmsPart,
-};
-pub use row_mac::{AlteredRow, RowFields, RowMac, RowSigner, credential_fields};
-pub use store::*;
-pub use transport::{OutboundRequest, OutboundResponse, TlsError, Transport, TransportError};
+pub mod accounts;
+pub mod activity;
+pub mod audit;
+pub mod callbacks;
+pub mod checks;
+pub mod clock;
+pub mod combined;
+pub mod connectors;
+pub mod control_plane;
+pub mod entropy;
+pub mod hashes;
+pub mod idempotency;
+pub mod keys;
+pub mod leases;
+pub mod lookups;
+pub mod node;
+pub mod privacy;
+pub mod request_log;
+pub mod row_mac;
+pub mod search_limit;
+pub mod silent;
+pub mod sim_swap;
+pub mod simulated_sims;
+pub mod sms;
+pub mod store;
+pub mod tenants;
+pub mod tokens;
+pub mod transport;
+pub mod verifications;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        accounts::LinkPurpose,
+        keys::KeyPurpose,
+        sms::SmsOutcome,
+        transport::{TlsError, TransportError},
+    };
 
     /// They are stored, and values of metrics and of the command line.
     #[test]

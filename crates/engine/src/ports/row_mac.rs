@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ringtrue_domain::tenancy::Credential;
 use uuid::Uuid;
 
-use super::StoreError;
+use super::store::StoreError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMac(pub [u8; 32]);
@@ -86,12 +86,4 @@ pub fn credential_fields(credential: &Credential) -> RowFields {
         .optional(millis(expires_at))
         .optional(millis(retires_at))
         .optional(millis(deleted_at))
-}
-
-/// A row that was written or altered outside Ringtrue.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AlteredRow {
-    pub table: &'static str,
-    /// The id, or for a membership the ids of account and workspace.
-    pub row: String,
 }

@@ -27,7 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     control_plane::ConcurrentMap,
-    ports::{RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass, StoreError},
+    ports::{
+        request_log::{RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass},
+        store::StoreError,
+    },
 };
 
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);

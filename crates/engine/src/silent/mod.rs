@@ -3,6 +3,7 @@
 
 mod redirect_session;
 pub(crate) mod secrets;
+mod step_sessions;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -19,22 +20,28 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
+pub(crate) use redirect_session::DeviceArrival;
 pub use redirect_session::{
     DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome,
-    VerificationReturn,
 };
 
 pub use secrets::BrowserKey;
+pub(crate) use step_sessions::StepSessions;
+pub use step_sessions::VerificationReturn;
 
 use crate::{
+    activity::ActivityRecorder,
+    callbacks::sealing::seal_callback_url,
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
     idempotency::{Idempotency, IdempotentRequest},
-    operator_access::Operators,
+    lookups::operator_access::Operators,
     ports::{
-        ConcludeOutcome, Expectation, NewCheck, RedirectSessionRecord, RedirectSessionStore, SilentResult, StoreError,
+        checks::{ConcludeOutcome, Expectation, NewCheck},
+        silent::{RedirectSession, RedirectSessionRecord, RedirectSessionStore, SilentResult},
+        store::StoreError,
     },
-    rate_limit::RateLimiter,
+    rate_limits::RateLimiter,
 };
 use secrets::{SilentCheckInput, device_token, seal_input, seal_redirect_url};
 
@@ -100,6 +107,8 @@ pub struct SilentFlow {
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) operators: Arc<Operators>,
     pub(crate) rate_limiter: Arc<RateLimiter>,
+    pub(crate) activity: Arc<ActivityRecorder>,
+    pub(crate) step_sessions: Arc<dyn StepSessions>,
 }
 
 fn path_segment(product: Product) -> &'static str {
@@ -151,7 +160,7 @@ impl SilentFlow {
             network,
             claimed,
             reference: request.reference,
-            callback_url: callback_url.map(|url| self.checks.seal_callback_url(id, url)).transpose()?,
+            callback_url: callback_url.map(|url| seal_callback_url(&self.context, id, url)).transpose()?,
             redirect_url: redirect_url.map(|url| seal_redirect_url(&self.context, id, url)).transpose()?,
             created_at: now,
             expires_at: now
@@ -194,6 +203,11 @@ impl SilentFlow {
         self.checks.list_checks(project, product, filter, page).await
     }
 
+    /// `None`: the check is concluded, or its device has not been redirected.
+    pub(crate) async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSession>, StoreError> {
+        Ok(self.store.redirect_session(check).await?.and_then(|record| record.session))
+    }
+
     /// Concludes a check with its operator's verdict, if the code is right.
     pub async fn redeem(
         &self,
@@ -212,7 +226,7 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let check: SilentCheck = downcast(check)?;
-        if self.checks.has_left_sandbox(project, check.mode) {
+        if self.context.has_left_sandbox(project, check.mode) {
             self.conclude_with_error(check, ErrorCode::InternalError).await?;
             return Err(self.redeem_error(project, product, id).await);
         }

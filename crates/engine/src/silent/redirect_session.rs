@@ -24,7 +24,7 @@ use ringtrue_domain::{
 use tokio::time::timeout;
 
 use super::{
-    SilentFlow,
+    SilentFlow, VerificationReturn,
     secrets::{
         BrowserKey, OperatorAnswer, PendingRedirect, RedirectState, SilentCheckInput, corrupt_session_error,
         seal_input, unseal_redirect_url,
@@ -33,13 +33,16 @@ use super::{
 use crate::{
     activity::ActivityRecorder,
     checks::downcast,
-    operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
+    lookups::operator_access::{DeviceVisit, SilentRoute, SilentRouteError},
     ports::{
-        AuthorizationRequest, AuthorizationResponse, BeginRedirect, ConcludeOutcome, NewRedirectSession, OpenedSession,
-        RedirectSessionRecord, SealedVerdict, SilentConnector, SilentOperation, SilentResult, StoreError,
+        checks::ConcludeOutcome,
+        silent::{
+            AuthorizationRequest, AuthorizationResponse, BeginRedirect, RedirectSessionRecord, SealedVerdict,
+            SilentConnector, SilentOperation, SilentResult,
+        },
+        store::StoreError,
     },
-    rate_limit::RateLimitState,
-    verifications::page_token,
+    rate_limits::RateLimitState,
 };
 
 /// Limit for one connector call; the device does not wait longer.
@@ -55,6 +58,17 @@ pub struct DeviceRequest<'a> {
     /// Number of the SIM in a simulated device.
     pub sim: Option<&'a str>,
     pub address: IpAddr,
+}
+
+/// An authenticated request of a device that is to be redirected to its operator.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceArrival<'a> {
+    pub product: Product,
+    pub check: CheckId,
+    pub sim: Option<&'a str>,
+    pub address: IpAddr,
+    /// The browser, if it came from the hosted page.
+    pub browser: Option<&'a BrowserKey>,
 }
 
 /// A device's request after its operator redirected it back to us.
@@ -100,17 +114,6 @@ pub struct RedirectOutcome {
     pub may_use_reverse_sms: bool,
     /// The verification whose step the check is.
     pub verification: Option<VerificationReturn>,
-}
-
-/// Where a device returns that has ended a step of a verification.
-#[derive(derive_more::Debug)]
-#[debug("VerificationReturn({id})")]
-pub struct VerificationReturn {
-    pub id: CheckId,
-    /// Token of the hosted page.
-    pub page_token: String,
-    /// Whether the redirects began at the hosted page. The result then goes through the page, or to the redirect URL.
-    pub began_at_page: bool,
 }
 
 /// Code that the API client redeems.
@@ -179,41 +182,34 @@ enum RedirectStart {
 impl SilentFlow {
     /// Handles a device's request for the check's URL.
     pub async fn open_device_url(&self, request: DeviceRequest<'_>) -> Result<NextStep, RedirectError> {
-        if !self.is_device_token(request.check, request.token) {
+        let DeviceRequest { product, check, token, sim, address } = request;
+        if !self.is_device_token(check, token) {
             return Err(RedirectError::NotFound);
         }
-        self.start_redirect(request, None).await
+        self.start_redirect(DeviceArrival { product, check, sim, address, browser: None }).await
     }
 
-    /// Redirects a device to its operator. The request is authenticated. `browser`: it began at the hosted page.
-    pub(crate) async fn start_redirect(
-        &self,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
-    ) -> Result<NextStep, RedirectError> {
-        let next = self.start_redirect_of_check(request, browser).await?;
+    /// Redirects a device to its operator.
+    pub(crate) async fn start_redirect(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
+        let next = self.start_redirect_of_check(arrival).await?;
         Ok(match next {
-            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(browser.is_some())),
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(arrival.browser.is_some())),
             redirect @ NextStep::Redirect(_) => redirect,
         })
     }
 
-    async fn start_redirect_of_check(
-        &self,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
-    ) -> Result<NextStep, RedirectError> {
-        let record = self.store.redirect_session(request.check).await?;
-        let record = record.filter(|record| record.check.product == request.product).ok_or(RedirectError::NotFound)?;
+    async fn start_redirect_of_check(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
+        let record = self.store.redirect_session(arrival.check).await?;
+        let record = record.filter(|record| record.check.product == arrival.product).ok_or(RedirectError::NotFound)?;
         let has_session = record.session.is_some();
         let (check, input) = match self.load_session(record).await? {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(NextStep::Finish(outcome)),
         };
-        if self.checks.has_left_sandbox(check.project, check.mode) {
+        if self.context.has_left_sandbox(check.project, check.mode) {
             return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
         }
-        match self.begin_redirect(&check, &input, has_session, request, browser).await? {
+        match self.begin_redirect(&check, &input, has_session, arrival).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
             RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
@@ -234,30 +230,12 @@ impl SilentFlow {
                 Ok(SessionState::Open(check, input))
             }
             // The session of a step is stored when the device is redirected.
-            None if matches!(check.state, Lifecycle::Open(_)) && check.verification.is_some() => {
-                match self.checks.silent_input_of_step(&check).await? {
-                    Some(input) => Ok(SessionState::Open(check, input)),
-                    None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
-                }
-            }
+            None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
+                Some(input) => Ok(SessionState::Open(check, input)),
+                None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
+            },
             _ => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
         }
-    }
-
-    /// `false`: the step is concluded.
-    async fn open_session_of_step(
-        &self,
-        step: CheckId,
-        verification: CheckId,
-        input: &SilentCheckInput,
-    ) -> Result<bool, StoreError> {
-        let (input, at) = (seal_input(&self.context, step, input)?, self.context.now());
-        let session = NewRedirectSession { verification, step, input, at };
-        let Some(OpenedSession { pending }) = self.checks.verifications.open_redirect_session(session).await? else {
-            return Ok(false);
-        };
-        self.checks.activity.record_pending(pending.as_slice());
-        Ok(true)
     }
 
     async fn begin_redirect(
@@ -265,16 +243,15 @@ impl SilentFlow {
         check: &SilentCheck,
         input: &SilentCheckInput,
         has_session: bool,
-        request: DeviceRequest<'_>,
-        browser: Option<&BrowserKey>,
+        arrival: DeviceArrival<'_>,
     ) -> Result<RedirectStart, RedirectError> {
-        let device_ip = request.address;
+        let device_ip = arrival.address;
         let route = self.operators.for_mode(check.mode).silent_route(DeviceVisit {
             check,
             number: input.number.as_ref(),
             announced_ip: input.expected_address,
             device_ip,
-            sim: request.sim,
+            sim: arrival.sim,
         });
         let SilentRoute { network, connector, simulated_sim } = match route {
             Ok(route) => route,
@@ -282,7 +259,7 @@ impl SilentFlow {
             Err(SilentRouteError::Failed(code)) => return Ok(RedirectStart::Failed(code)),
         };
         let now = self.context.now();
-        let browser = browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
+        let browser = arrival.browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
         let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
         let redirect = connector.begin_authorization(AuthorizationRequest {
             check: check.id,
@@ -301,9 +278,7 @@ impl SilentFlow {
         }
         let pending_redirect = PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
-        if let Some(verification) = check.verification.filter(|_| !has_session)
-            && !self.open_session_of_step(check.id, verification, input).await?
-        {
+        if !has_session && !self.step_sessions.open(check, seal_input(&self.context, check.id, input)?).await? {
             return Ok(RedirectStart::Concluded);
         }
         let (check_id, network_id) = (check.id, network.clone());
@@ -312,7 +287,7 @@ impl SilentFlow {
         if !self.store.begin_redirect(begin).await? {
             return Ok(RedirectStart::Concluded);
         }
-        self.checks.activity.record_redirect(check, &network);
+        self.activity.record_redirect(check, &network);
         Ok(RedirectStart::Redirect(redirect.location))
     }
 
@@ -438,7 +413,7 @@ impl SilentFlow {
         pending: &PendingRedirect,
         address: IpAddr,
     ) -> Result<(), ErrorCode> {
-        if self.checks.has_left_sandbox(check.project, check.mode) {
+        if self.context.has_left_sandbox(check.project, check.mode) {
             return Err(ErrorCode::InternalError);
         }
         let operators = self.operators.for_mode(check.mode);
@@ -536,7 +511,7 @@ impl SilentFlow {
             let fault = if is_in_time { RedirectFailure::Failed(code) } else { RedirectFailure::Expired };
             if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude(concluded).await? {
                 if !was_pending {
-                    self.checks.activity.record_seen(ActivityRecorder::key_of(&check));
+                    self.activity.record_seen(ActivityRecorder::key_of(&check));
                 }
                 return Ok(self.build_outcome(&check, Err(fault)));
             }
@@ -562,10 +537,7 @@ impl SilentFlow {
             redirect_url: check.redirect_url.as_ref().and_then(|url| unseal_redirect_url(&self.context, check.id, url)),
             result,
             may_use_reverse_sms,
-            verification: check.verification.and_then(|id| {
-                let page_token = page_token(&self.context, id).ok()?;
-                Some(VerificationReturn { id, page_token, began_at_page: false })
-            }),
+            verification: self.step_sessions.verification_return(check),
         }
     }
 }

@@ -18,7 +18,11 @@ use uuid::Uuid;
 use super::SilentFlow;
 use crate::{
     context::Context,
-    ports::{BrowserHash, SilentResult, StoreError, TokenHash},
+    ports::{
+        hashes::{BrowserHash, TokenHash},
+        silent::SilentResult,
+        store::StoreError,
+    },
 };
 
 /// Input of a silent check, sealed until the device opens the check's URL.

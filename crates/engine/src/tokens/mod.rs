@@ -24,7 +24,11 @@ use uuid::Uuid;
 
 use crate::{
     context::Context,
-    ports::{Revocation, StoreError, TokenId, TokenStore},
+    ports::{
+        combined::TokenStore,
+        store::StoreError,
+        tokens::{Revocation, TokenId},
+    },
 };
 use last_use::LastUseTracker;
 use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};

@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use quick_cache::sync::Cache;
 use ringtrue_domain::{product::Scope, tenancy::ClientId};
 
-use crate::ports::TokenId;
+use crate::ports::tokens::TokenId;
 
 const CACHE_CAPACITY: usize = 10_000;
 /// HMAC-SHA-256 in base64url.

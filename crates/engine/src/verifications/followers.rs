@@ -4,18 +4,15 @@
 //! page reads its verification again only when its version has changed. Polling the database covers the moves of all
 //! nodes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{lifecycle::CheckId, tenancy::WorkspaceId};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{PageView, Verifications};
-use crate::ports::{PageVersion, StoreError};
+use crate::ports::{store::StoreError, verifications::PageVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Each is a connection.
@@ -109,7 +106,7 @@ impl PageFollowers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CheckId, Followed>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed.lock()
     }
 }
 

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     context::Context,
-    ports::{StoreError, VerificationRecord},
+    ports::{store::StoreError, verifications::VerificationRecord},
 };
 
 const PURPOSE: &str = "verification";
 
 /// Input of the steps of a verification.
 #[derive(Clone)]
-pub(crate) struct VerificationInput {
+pub(crate) struct StepInput {
     pub number: Msisdn,
     /// The `device_ip` of the create request.
     pub device_ip: Option<IpAddr>,
@@ -61,7 +61,7 @@ struct SmsJson {
     body: String,
 }
 
-impl VerificationInput {
+impl StepInput {
     pub(crate) fn seal(&self, context: &Context, verification: CheckId) -> Result<Sealed, StoreError> {
         let json = InputJson {
             number: self.number.as_str().to_owned(),
@@ -95,7 +95,7 @@ impl VerificationInput {
                 sms_body: sms.body,
             })
         };
-        Some(VerificationInput {
+        Some(StepInput {
             number: Msisdn::parse(&json.number, mode).ok()?,
             device_ip: json.device_ip,
             silent_network: match json.silent_network {

@@ -5,7 +5,8 @@
 mod followers;
 mod input;
 mod page;
-pub(crate) mod sim_swap_questions;
+mod sim_swap_questions;
+mod sim_swap_step;
 mod steps;
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
@@ -32,25 +33,30 @@ use tokio::time::Instant;
 
 pub(crate) use followers::PageFollowers;
 pub use followers::{PageFollower, TooManyFollowers};
-pub(crate) use page::page_token;
 pub use page::{PageFailure, PageState, PageView};
+pub(crate) use steps::Steps;
 
 use crate::{
     activity::ActivityRecorder,
-    checks::{Checks, CreateError, ReadError, downcast, require_enabled},
+    callbacks::sealing::seal_callback_url,
+    checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
-    eligibility::EligibilityError,
     idempotency::{Idempotency, IdempotentRequest},
-    operator_access::SmsRoute,
+    lookups::{
+        eligibility::EligibilityError,
+        operator_access::{RouteError, SmsRoute},
+    },
     ports::{
-        ListedProgress, NewVerification, NumberLimitQuery, StoreError, TenantLookup, VerificationRecord,
-        VerificationStore,
+        checks::NewVerification,
+        store::{StoreError, TenantLookup},
+        verifications::{ListedProgress, NumberLimitQuery, VerificationRecord, VerificationStore},
     },
     silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
 };
-use input::{SmsInput, VerificationInput};
-use page::is_completion_code;
-use steps::{NewStep, SIM_SWAP_TIMEOUT};
+use input::{SmsInput, StepInput};
+use page::{is_completion_code, page_token};
+use sim_swap_step::SIM_SWAP_TIMEOUT;
+use steps::NewStep;
 
 /// Requests for the next step within this time count as one, unless they name a method or have an idempotency key.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
@@ -155,6 +161,7 @@ pub struct Verifications {
     pub(crate) context: Arc<Context>,
     pub(crate) store: Arc<dyn VerificationStore>,
     pub(crate) checks: Arc<Checks>,
+    pub(crate) steps: Steps,
     pub(crate) silent: Arc<SilentFlow>,
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) followers: Arc<PageFollowers>,
@@ -219,7 +226,7 @@ impl Verifications {
         let sms = sms.map(|route| self.sms_input(project, route));
         if let Some(sms) = &sms {
             // The step of the code is found by the code, on the shard of the verification.
-            let code = self.checks.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
+            let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
             id = id.in_bucket(code.bucket());
         }
         let network = match first {
@@ -238,14 +245,14 @@ impl Verifications {
             network,
             claimed: Some(claimed),
             reference: request.reference.clone(),
-            callback_url: callback_url.map(|url| self.checks.seal_callback_url(id, url)).transpose()?,
+            callback_url: callback_url.map(|url| seal_callback_url(&self.context, id, url)).transpose()?,
             redirect_url: redirect_url.map(|url| seal_redirect_url(&self.context, id, url)).transpose()?,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(OpenState::Accepted),
         };
-        let input = VerificationInput { number, device_ip, silent_network: silent, sms };
-        let NewStep { mut new, code } = self.checks.build_step(&check, &input, first, now)?;
+        let input = StepInput { number, device_ip, silent_network: silent, sms };
+        let NewStep { mut new, code } = self.steps.build_step(&check, &input, first, now)?;
         let step = new.check.clone();
         let progress = Progress::new(routes.methods, settings.fall_back_on_mismatch, sim_swap_period);
         let progress = progress.begin_step(first.product(), step.id);
@@ -268,8 +275,8 @@ impl Verifications {
             Err(refused @ CreateError::TooManyChecks { .. }) => return Ok(Err(refused)),
             stored => stored?,
         }
-        self.checks.activity.record_created(ActivityRecorder::key_of(&verification.check));
-        self.checks.on_step_begun(step, code, &input)?;
+        self.steps.activity.record_created(ActivityRecorder::key_of(&verification.check));
+        self.steps.on_step_begun(step, code, &input)?;
         Ok(Ok(verification))
     }
 
@@ -282,7 +289,7 @@ impl Verifications {
         number: &Msisdn,
         device_ip: Option<IpAddr>,
     ) -> Result<Routes, CreateError> {
-        let operators = self.checks.operators.for_mode(project.mode);
+        let operators = self.steps.operators.for_mode(project.mode);
         let is_known_not_mobile = device_ip.is_some_and(|address| {
             matches!(operators.eligibility_of_address(project, address), Err(EligibilityError::NotMobile))
         });
@@ -313,7 +320,7 @@ impl Verifications {
         number: NumberHash,
         at: Timestamp,
     ) -> Result<Vec<(Product, Timestamp)>, StoreError> {
-        let Some(limit) = self.checks.operators.for_mode(project.mode).number_limit() else { return Ok(vec![]) };
+        let Some(limit) = self.steps.operators.for_mode(project.mode).number_limit() else { return Ok(vec![]) };
         let products = methods.iter().map(|method| method.product()).collect();
         self.store.reached_number_limits(NumberLimitQuery { project: project.id, number, products, limit, at }).await
     }
@@ -396,7 +403,7 @@ impl Verifications {
         };
         if let Some(step) = current.step.clone().filter(is_meant) {
             let seal = |verification: &Verification| self.idempotency.seal_response(idempotency.as_ref(), verification);
-            if let Some(verification) = self.checks.give_up_step(record, step, Some(&seal)).await? {
+            if let Some(verification) = self.steps.give_up_step(record, step, Some(&seal)).await? {
                 return Ok(verification);
             }
         }
@@ -407,7 +414,7 @@ impl Verifications {
 
     async fn give_up(&self, current: Current) -> Result<(), StoreError> {
         if let Some(step) = current.step {
-            self.checks.give_up_step(&current.record, step, None).await?;
+            self.steps.give_up_step(&current.record, step, None).await?;
         }
         Ok(())
     }
@@ -419,7 +426,7 @@ impl Verifications {
             if !matches!(record.check.state, Lifecycle::Open(_)) {
                 return Ok(self.present(Current { record, step })?);
             }
-            if let Some(ended) = self.checks.abandon(&record, step, ErrorCode::Cancelled, false).await? {
+            if let Some(ended) = self.steps.abandon(&record, step, ErrorCode::Cancelled, false).await? {
                 return Ok(ended);
             }
         }
@@ -427,13 +434,13 @@ impl Verifications {
     }
 
     /// Ends an open verification because its end-user says so at the page. A verdict that is there wins: the verification
-    /// then stays as it is. `None`: the token is wrong.
-    pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    /// then stays as it is. `false`: the token is wrong.
+    pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.is_some() {
-            self.checks.abandon(&current.record, current.step, end.error_code(), true).await?;
+            self.steps.abandon(&current.record, current.step, end.error_code(), true).await?;
         }
-        Ok(Some(()))
+        Ok(true)
     }
 
     /// Redeems the code of a verification: the code of its Secure SNA step, or the completion code that the hosted page
@@ -485,7 +492,7 @@ impl Verifications {
     async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
         loop {
-            self.checks.sim_swap_questions.wait(id).await;
+            self.steps.sim_swap_questions.wait(id).await;
             let verification = self.read(project, id).await?;
             let is_asked = matches!(verification.progress.open_step(), Some((Product::SimSwap, _)));
             if !is_asked || Instant::now() >= deadline {
@@ -516,7 +523,7 @@ impl Verifications {
 
     /// Waits for the questions that this node is asking operators.
     pub async fn wait_idle(&self) {
-        self.checks.tasks.wait().await;
+        self.steps.sim_swap_questions.wait_idle().await;
     }
 
     /// A verification of a project, with its current step. Overdue ones are expired first, so that no client sees them
@@ -529,22 +536,22 @@ impl Verifications {
     async fn load(&self, id: CheckId) -> Result<Option<Current>, StoreError> {
         for _ in 0..MAX_READS {
             let Some(record) = self.store.find_verification(id).await? else { return Ok(None) };
-            if self.checks.has_left_sandbox(record.check.project, record.check.mode) {
+            if self.context.has_left_sandbox(record.check.project, record.check.mode) {
                 return Ok(None);
             }
             let now = self.context.now();
             if record.check.is_overdue(now) {
-                self.checks.expire(record.check).await?;
+                self.steps.expire_current_step(id).await?;
                 continue;
             }
             let open = record.progress.open_step().filter(|(product, _)| *product != Product::SimSwap);
             let Some((product, step)) = open else { return Ok(Some(Current { record, step: None })) };
-            let TenantLookup::Found(step) = self.checks.store.find_check(record.check.project, product, step).await?
+            let TenantLookup::Found(step) = self.steps.checks.find_check(record.check.project, product, step).await?
             else {
                 continue;
             };
             match step.state {
-                Lifecycle::Open(_) if step.is_overdue(now) => self.checks.expire(step).await?,
+                Lifecycle::Open(_) if step.is_overdue(now) => self.steps.expire(step).await?,
                 Lifecycle::Open(_) => return Ok(Some(Current { record, step: Some(step) })),
                 // The transaction that concludes a step moves the verification on: it was read before.
                 Lifecycle::Concluded { .. } => {}
@@ -556,7 +563,7 @@ impl Verifications {
     fn present(&self, current: Current) -> Result<Verification, StoreError> {
         let Current { record, step } = current;
         let next_step = match &step {
-            Some(step) => instructions(&self.context, step, &VerificationInput::unseal(&self.context, &record)?)?,
+            Some(step) => instructions(&self.context, step, &StepInput::unseal(&self.context, &record)?)?,
             None => None,
         };
         let step_status = step.map(|step| step.status());
@@ -582,11 +589,7 @@ fn changes_too_often() -> StoreError {
     StoreError::Unavailable("a verification changes too often to be read".to_owned())
 }
 
-fn instructions(
-    context: &Context,
-    step: &AnyCheck,
-    input: &VerificationInput,
-) -> Result<Option<StepInstructions>, StoreError> {
+fn instructions(context: &Context, step: &AnyCheck, input: &StepInput) -> Result<Option<StepInstructions>, StoreError> {
     Ok(match (Method::of_product(step.product), &input.sms) {
         (Some(Method::SecureSna), _) => {
             Some(StepInstructions::SecureSna { url: device_url(context, step.product, step.id)? })
@@ -604,10 +607,10 @@ fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreErr
 }
 
 /// `None`: Eligibility rules the method out.
-fn if_eligible<T>(route: Result<T, CreateError>) -> Result<Option<T>, CreateError> {
+fn if_eligible<T>(route: Result<T, RouteError>) -> Result<Option<T>, RouteError> {
     match route {
         Ok(route) => Ok(Some(route)),
-        Err(CreateError::MnoNotSupported | CreateError::OnlyReverseSms | CreateError::NetworkNotAllowed) => Ok(None),
-        Err(error) => Err(error),
+        Err(RouteError::MnoNotSupported | RouteError::OnlyReverseSms | RouteError::NetworkNotAllowed) => Ok(None),
+        Err(error @ RouteError::LookupUnavailable) => Err(error),
     }
 }

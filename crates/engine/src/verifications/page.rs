@@ -17,11 +17,16 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-use super::{Current, Verifications, input::VerificationInput};
+use super::{Current, Verifications, input::StepInput};
 use crate::{
     context::Context,
-    ports::{BegunRedirect, RedirectSession, StoreError, TokenHash, VerificationRecord},
-    silent::{BrowserKey, DeviceRequest, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
+    ports::{
+        hashes::TokenHash,
+        silent::{BegunRedirect, RedirectSession},
+        store::StoreError,
+        verifications::VerificationRecord,
+    },
+    silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
 /// A token is the verification's id and a 16-byte MAC.
@@ -144,7 +149,7 @@ impl PageFailure {
 }
 
 /// The token of a verification's hosted page: derived from the id by the link key, not stored.
-pub(crate) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
+pub(super) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let mac = context.derive_token(&[b"verification-page", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac[..TOKEN_BYTES / 2]].concat()))
 }
@@ -176,7 +181,7 @@ impl Verifications {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let record = &current.record;
         let input = match record.check.state {
-            Lifecycle::Open(_) => Some(VerificationInput::unseal(&self.context, record)?),
+            Lifecycle::Open(_) => Some(StepInput::unseal(&self.context, record)?),
             Lifecycle::Concluded { .. } => None,
         };
         let number_ending = match &input {
@@ -203,14 +208,14 @@ impl Verifications {
     async fn page_state(
         &self,
         current: &Current,
-        input: Option<VerificationInput>,
+        input: Option<StepInput>,
         browser_keys: &[BrowserKey],
     ) -> Result<PageState, StoreError> {
         let record = &current.record;
         let Some(step) = &current.step else { return self.end_state(record) };
         Ok(match Method::of_product(step.product) {
             Some(Method::SecureSna) => {
-                let session = self.silent.store.redirect_session(step.id).await?.and_then(|record| record.session);
+                let session = self.silent.redirect_session(step.id).await?;
                 match session {
                     Some(RedirectSession { verdict: Some(verdict), .. }) => {
                         let returned = self.silent.page_return(step.id, &verdict.verdict, browser_keys)?;
@@ -346,18 +351,18 @@ impl Verifications {
     ) -> Result<Option<NextStep>, RedirectError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let Some(step) = current.step.filter(|step| step.product == Product::SecureSna) else { return Ok(None) };
-        let request = DeviceRequest { product: Product::SecureSna, check: step.id, token: "", sim, address };
-        self.silent.start_redirect(request, Some(browser)).await.map(Some)
+        let (product, check, browser) = (step.product, step.id, Some(browser));
+        self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser }).await.map(Some)
     }
 
-    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `None`: the
+    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `false`: the
     /// token is wrong.
-    pub async fn page_give_up(&self, token: &str, method: Method) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    pub async fn page_give_up(&self, token: &str, method: Method) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.as_ref().is_some_and(|step| step.product == method.product()) {
             self.give_up(current).await?;
         }
-        Ok(Some(()))
+        Ok(true)
     }
 
     /// The redirect URL with the code that the device came back with, for the backend to redeem. `None`: the token is
@@ -368,16 +373,16 @@ impl Verifications {
     }
 
     /// Redeems the code that the device returned with, for a verification without a redirect URL. The page shows what
-    /// came of it. `None`: the token is wrong.
-    pub async fn page_redeem(&self, token: &str, code: &str) -> Result<Option<()>, StoreError> {
-        let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
+    /// came of it. `false`: the token is wrong.
+    pub async fn page_redeem(&self, token: &str, code: &str) -> Result<bool, StoreError> {
+        let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         let has_redirect_url = current.record.check.redirect_url.is_some();
         let step = current.step.filter(|step| step.product == Product::SecureSna && !has_redirect_url);
-        let Some(step) = step else { return Ok(Some(())) };
+        let Some(step) = step else { return Ok(true) };
         match self.silent.redeem(step.project, step.product, step.id, code).await {
             Err(RedeemError::Read(crate::checks::ReadError::Store(error))) => Err(error),
             // A wrong or late code changes nothing that the page does not show.
-            Ok(_) | Err(_) => Ok(Some(())),
+            Ok(_) | Err(_) => Ok(true),
         }
     }
 

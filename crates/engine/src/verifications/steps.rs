@@ -1,54 +1,53 @@
 //! Moving from one step of a verification to the next.
 //!
-//! Whatever ends a step (an SMS, a device, a redeemed code, the deadline, giving up) comes through
-//! [`Checks::conclude_via_connector`] to [`Checks::conclude_step`], and from there to one conditional write. A step that
-//! is ended twice, by two tabs, devices or nodes, therefore leads on once.
+//! Checks report the ends of steps (by an SMS, a device, a redeemed code, the deadline) to [`Steps`], which handles them
+//! as a [`CheckEndHandler`]. Each end, as well as giving up, leads to [`Steps::end_step`], and from there to one
+//! conditional write. A step that is ended twice, by two tabs, devices or nodes, therefore leads on once.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, CheckOutcome, CheckStatus, Concluded, ErrorCode,
         Lifecycle, OpenState, Sealed,
     },
-    network::NetworkId,
-    phone::Msisdn,
     product::Product,
     reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
     silent::{CHECK_TTL_SECONDS, SilentCheck},
-    sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::{Mode, ProjectId, Ttl},
     verification::{Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict},
-};
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
 };
 
 use super::{
     Verification,
-    input::{SmsInput, VerificationInput},
-    instructions, page_url,
+    input::{SmsInput, StepInput},
+    instructions, page_token, page_url,
+    sim_swap_questions::SimSwapQuestions,
 };
 use crate::{
     activity::ActivityRecorder,
-    callback::{payload, sealing},
-    checks::{Checks, CreateError, downcast},
-    context::missing_seal_key,
-    operator_access::{ExpectedSms, SimSwapRoute},
+    callbacks::{Outbox, payload},
+    checks::{CheckEndHandler, PendingCodeCache, downcast},
+    context::Context,
+    lookups::operator_access::{ExpectedSms, Operators},
     ports::{
-        Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CodeHash, ConcludeOutcome, EndedStep, Expectation,
-        IdempotentResponse, LeasedCallback, NewCallback, NewCheck, SimSwapRequest, StoreError, TenantLookup,
-        VerificationRecord,
+        checks::{CheckStore, ConcludeOutcome, Expectation, NewCheck},
+        hashes::CodeHash,
+        idempotency::IdempotentResponse,
+        store::{StoreError, TenantLookup},
+        verifications::{
+            Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, NewRedirectSession, OpenedSession,
+            VerificationRecord, VerificationStore,
+        },
     },
-    silent::secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
+    silent::{
+        StepSessions, VerificationReturn,
+        secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
+    },
 };
 
-/// Limit for the operator's response to the SIM Swap question. Leaves time for one `slow_down` of CIBA.
-pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time after which another node ends a verification whose SIM Swap question was lost with its node.
-const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
 /// Sixteen times the number of buckets: one code in nine million is not found.
 const MAX_CODE_DRAWS: u32 = 65_536;
 
@@ -59,35 +58,24 @@ pub(super) struct NewStep {
     pub code: Option<CodeHash>,
 }
 
-/// A SIM Swap question to ask.
-struct SimSwapQuestion {
-    verification: CheckId,
-    step: CheckId,
-    project: ProjectId,
-    mode: Mode,
-    number: Msisdn,
-    period: SimSwapPeriod,
-    asked_at: Timestamp,
-}
-
 /// Seals the response to the request that ends a step.
 pub(super) type SealResponse<'a> = &'a (dyn Fn(&Verification) -> Result<Option<IdempotentResponse>, StoreError> + Sync);
 
 /// A step that ends, before what follows is known.
 #[derive(Clone)]
-struct StepEnding<'a> {
-    record: &'a VerificationRecord,
+pub(super) struct StepEnding<'a> {
+    pub record: &'a VerificationRecord,
     ended: EndedStep,
     deadline: Timestamp,
-    progress: Progress,
-    at: Timestamp,
+    pub progress: Progress,
+    pub at: Timestamp,
     options: AdvanceOptions,
     /// `None`: no response is stored.
     seal_response: Option<SealResponse<'a>>,
 }
 
 impl StepEnding<'_> {
-    fn into_advance(self, to: AdvanceTo) -> Advance {
+    pub(super) fn into_advance(self, to: AdvanceTo) -> Advance {
         let StepEnding { record, ended, deadline, progress, at, options, .. } = self;
         Advance { verification: record.check.id, from: record.step, deadline, ended, progress, to, at, options }
     }
@@ -101,27 +89,100 @@ impl StepEnding<'_> {
 }
 
 /// A move that was stored.
-struct Advanced {
-    step_was_pending: bool,
+pub(super) struct Advanced {
+    pub step_was_pending: bool,
     /// The verification afterwards. `None`: it asks about SIM changes.
-    verification: Option<Verification>,
+    pub verification: Option<Verification>,
 }
 
-impl Checks {
-    /// Ends a step of a verification and moves on.
-    pub(crate) async fn conclude_step(
+/// Moves verifications from step to step. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Steps {
+    pub(super) context: Arc<Context>,
+    pub(super) store: Arc<dyn VerificationStore>,
+    pub(super) checks: Arc<dyn CheckStore>,
+    pub(super) operators: Arc<Operators>,
+    pub(super) outbox: Outbox,
+    pub(super) activity: Arc<ActivityRecorder>,
+    pub(super) pending_codes: Arc<PendingCodeCache>,
+    pub(super) sim_swap_questions: Arc<SimSwapQuestions>,
+}
+
+#[async_trait]
+impl CheckEndHandler for Steps {
+    fn handles(&self, check: &AnyCheck) -> bool {
+        check.verification.is_some() || check.product == Product::Verification
+    }
+
+    /// Ends a step and moves on.
+    async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
-        verification: CheckId,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        match self.verifications.find_verification(verification).await? {
-            Some(record) => self.conclude_step_of(&record, concluded, connector).await,
+        let Some(verification) = concluded.check().verification else {
+            return Err(StoreError::Refused("a verification is concluded with its last step only".to_owned()));
+        };
+        match self.store.find_verification(verification).await? {
+            Some(record) => self.conclude_step(&record, concluded, connector).await,
             None => Ok(ConcludeOutcome::AlreadyConcluded),
         }
     }
 
-    async fn conclude_step_of(
+    /// A verification has the deadline of its current step, and stands for it.
+    async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
+        if check.product == Product::Verification {
+            return self.expire_current_step(check.id).await;
+        }
+        match check.expire() {
+            Ok(concluded) => self.conclude(concluded, None).await.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl StepSessions for Steps {
+    async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError> {
+        let Some(verification) = step.verification else { return Ok(None) };
+        let record = self.store.find_verification(verification).await?;
+        let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
+        let StepInput { number, device_ip, .. } = StepInput::unseal(&self.context, &record)?;
+        Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
+    }
+
+    async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError> {
+        let Some(verification) = step.verification else { return Ok(false) };
+        let session = NewRedirectSession { verification, step: step.id, input, at: self.context.now() };
+        let Some(OpenedSession { pending }) = self.store.open_redirect_session(session).await? else {
+            return Ok(false);
+        };
+        self.activity.record_pending(pending.as_slice());
+        Ok(true)
+    }
+
+    fn verification_return(&self, step: &SilentCheck) -> Option<VerificationReturn> {
+        let id = step.verification?;
+        let page_token = page_token(&self.context, id).ok()?;
+        Some(VerificationReturn { id, page_token, began_at_page: false })
+    }
+}
+
+impl Steps {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        store: Arc<dyn VerificationStore>,
+        checks: Arc<dyn CheckStore>,
+        operators: Arc<Operators>,
+        outbox: Outbox,
+        activity: Arc<ActivityRecorder>,
+        pending_codes: Arc<PendingCodeCache>,
+    ) -> Self {
+        let sim_swap_questions = Arc::default();
+        Steps { context, store, checks, operators, outbox, activity, pending_codes, sim_swap_questions }
+    }
+
+    async fn conclude_step(
         &self,
         record: &VerificationRecord,
         concluded: Concluded<AnyVerdict>,
@@ -172,7 +233,7 @@ impl Checks {
         let concluded = step.map(|step| step.give_up(self.context.now()));
         let (ended, deadline) = match &concluded {
             Some(Ok(concluded)) if concluded.check().status() == CheckStatus::Expired => {
-                return self.expire_verification(record.check.id).await.map(|()| None);
+                return self.expire_current_step(record.check.id).await.map(|()| None);
             }
             Some(Ok(concluded)) => {
                 (EndedStep::Concluded(CheckConclusion::from(concluded)), concluded.check().expires_at)
@@ -193,14 +254,19 @@ impl Checks {
     }
 
     /// A step of this progress that ends now.
-    fn ending<'a>(&self, record: &'a VerificationRecord, ended: EndedStep, deadline: Timestamp) -> StepEnding<'a> {
+    pub(super) fn ending<'a>(
+        &self,
+        record: &'a VerificationRecord,
+        ended: EndedStep,
+        deadline: Timestamp,
+    ) -> StepEnding<'a> {
         let (progress, at) = (record.progress.clone(), self.context.now());
         StepEnding { record, ended, deadline, progress, at, options: AdvanceOptions::default(), seal_response: None }
     }
 
     /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
-    pub(crate) async fn expire_verification(&self, id: CheckId) -> Result<(), StoreError> {
-        let Some(record) = self.verifications.find_verification(id).await? else { return Ok(()) };
+    pub(super) async fn expire_current_step(&self, id: CheckId) -> Result<(), StoreError> {
+        let Some(record) = self.store.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
@@ -209,9 +275,9 @@ impl Checks {
                 self.end_step(ending, StepEnd::Error(ErrorCode::InternalError)).await.map(drop)
             }
             Some((Product::SimSwap, _)) | None => Ok(()),
-            Some((product, step)) => match self.store.find_check(record.check.project, product, step).await? {
+            Some((product, step)) => match self.checks.find_check(record.check.project, product, step).await? {
                 TenantLookup::Found(step) if step.is_overdue(now) => match step.clone().expire() {
-                    Ok(concluded) => self.conclude_step_of(&record, concluded, None).await.map(drop),
+                    Ok(concluded) => self.conclude_step(&record, concluded, None).await.map(drop),
                     Err(_) => Ok(()),
                 },
                 TenantLookup::Found(_) => Ok(()),
@@ -225,7 +291,7 @@ impl Checks {
     }
 
     /// `None`: another request or node was first.
-    async fn end_step(&self, ending: StepEnding<'_>, end: StepEnd) -> Result<Option<Advanced>, StoreError> {
+    pub(super) async fn end_step(&self, ending: StepEnding<'_>, end: StepEnd) -> Result<Option<Advanced>, StoreError> {
         let record = ending.record;
         let is_past_ttl = record.check.expires_at <= ending.at;
         let Ok((mut progress, mut next)) = record.progress.clone().end_step(end, is_past_ttl) else {
@@ -254,7 +320,7 @@ impl Checks {
 
     async fn start_step(&self, mut ending: StepEnding<'_>, method: Method) -> Result<StartOutcome, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
-        let mut input = VerificationInput::unseal(&self.context, ending.record)?;
+        let mut input = StepInput::unseal(&self.context, ending.record)?;
         let is_second_text = ending
             .record
             .progress
@@ -278,7 +344,7 @@ impl Checks {
         };
         ending.seal_response(&afterwards)?;
         let advance = ending.into_advance(AdvanceTo::Step(Box::new(new)));
-        let (step_was_pending, was_pending) = match self.verifications.advance(advance).await? {
+        let (step_was_pending, was_pending) = match self.store.advance(advance).await? {
             AdvanceOutcome::Advanced { step_was_pending, was_pending } => (step_was_pending, was_pending),
             AdvanceOutcome::Lost => return Ok(StartOutcome::Lost),
             AdvanceOutcome::TooManyChecks => return Ok(StartOutcome::TooManyChecks),
@@ -297,7 +363,7 @@ impl Checks {
         let before = sms.code.as_str();
         for _ in 0..MAX_CODE_DRAWS {
             let code = SmsCode::from_random(self.context.entropy.bytes());
-            if self.hash_code(origin, &sms.receiver, &code)?.bucket() == verification.id.bucket() {
+            if self.context.hash_code(origin, &sms.receiver, &code)?.bucket() == verification.id.bucket() {
                 let sms_body = sms.sms_body.replace(before, code.as_str());
                 return Ok(SmsInput { code, sms_body, ..sms });
             }
@@ -314,7 +380,7 @@ impl Checks {
         &self,
         check: AnyCheck,
         code: Option<CodeHash>,
-        input: &VerificationInput,
+        input: &StepInput,
     ) -> Result<(), StoreError> {
         let Some((code, sms)) = code.zip(input.sms.as_ref()) else { return Ok(()) };
         let (project, mode) = (self.context.control_plane.project(check.project), check.mode);
@@ -334,41 +400,24 @@ impl Checks {
     ) -> Result<Option<Advanced>, StoreError> {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
         let Ok(concluded) = verification.conclude_with_outcome(outcome, ending.at) else { return Ok(None) };
-        let callback = self.build_verification_callback(&concluded, &ending.progress)?;
+        let callback =
+            self.outbox.prepare(concluded.check(), || payload::render_verification(&concluded, &ending.progress))?;
         let conclusion = CheckConclusion::from(&concluded);
         let (check, progress) = (concluded.check().clone(), ending.progress.clone());
         let afterwards = Verification { check, progress, step_status: None, next_step: None, page_url: None };
         ending.seal_response(&afterwards)?;
         let advance = ending.into_advance(AdvanceTo::End { conclusion, callback: callback.clone() });
-        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.verifications.advance(advance).await?
-        else {
+        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.store.advance(advance).await? else {
             return Ok(None);
         };
         self.activity.record_concluded(concluded.check());
         if !was_pending && concluded.check().status() != CheckStatus::Expired {
             self.activity.record_seen(ActivityRecorder::key_of(concluded.check()));
         }
-        if let Some(NewCallback { url, body, due_at }) = callback {
-            let Check { id: check, project, product, mode, .. } = concluded.into_check();
-            let (failed_attempts, earlier_attempts) = (0, 0);
-            let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
-            self.courier.deliver(leased, due_at);
+        if let Some(callback) = callback {
+            self.outbox.send(concluded.check(), callback);
         }
         Ok(Some(Advanced { step_was_pending, verification: Some(afterwards) }))
-    }
-
-    fn build_verification_callback(
-        &self,
-        concluded: &Concluded<VerificationVerdict>,
-        progress: &Progress,
-    ) -> Result<Option<NewCallback>, StoreError> {
-        let check = concluded.check();
-        let Some(url) = check.callback_url.clone() else { return Ok(None) };
-        let now = self.context.now();
-        let body = payload::render_verification(concluded, progress);
-        let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &body);
-        let body = body.ok_or_else(missing_seal_key)?;
-        Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
     }
 
     /// The check of a method, in the bucket of its verification. Its deadline is not later than that of the
@@ -376,7 +425,7 @@ impl Checks {
     pub(super) fn build_step(
         &self,
         verification: &VerificationCheck,
-        input: &VerificationInput,
+        input: &StepInput,
         method: Method,
         now: Timestamp,
     ) -> Result<NewStep, StoreError> {
@@ -394,7 +443,7 @@ impl Checks {
             Method::ReverseSms => {
                 let sms = input.sms.as_ref().ok_or_else(missing)?;
                 let origin = SmsOrigin::for_checks(verification.mode, verification.project);
-                let code = self.hash_code(origin, &sms.receiver, &sms.code)?;
+                let code = self.context.hash_code(origin, &sms.receiver, &sms.code)?;
                 let project = self.context.control_plane.project(verification.project);
                 let ttl = project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(Ttl::DEFAULT);
                 let expectation = Expectation::Sms { receiver: sms.receiver.clone(), code };
@@ -414,18 +463,6 @@ impl Checks {
         Ok(NewStep { new, code })
     }
 
-    /// The input of an open silent step. `None`: the step has ended meanwhile.
-    pub(crate) async fn silent_input_of_step(
-        &self,
-        step: &SilentCheck,
-    ) -> Result<Option<SilentCheckInput>, StoreError> {
-        let Some(verification) = step.verification else { return Ok(None) };
-        let record = self.verifications.find_verification(verification).await?;
-        let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
-        let VerificationInput { number, device_ip, .. } = VerificationInput::unseal(&self.context, &record)?;
-        Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
-    }
-
     /// The redirects of the device end at the redirect URL of the verification.
     fn redirect_url_of_step(
         &self,
@@ -439,100 +476,6 @@ impl Checks {
         let url = unseal_redirect_url(&self.context, verification.id, sealed);
         url.map(|url| seal_redirect_url(&self.context, step, &url)).transpose()
     }
-
-    async fn ask_sim_swap(
-        &self,
-        mut ending: StepEnding<'_>,
-        period: SimSwapPeriod,
-    ) -> Result<Option<Advanced>, StoreError> {
-        let verification: VerificationCheck = downcast(ending.record.check.clone())?;
-        let input = VerificationInput::unseal(&self.context, ending.record)?;
-        let asked_at = ending.at;
-        let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
-        ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
-        let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
-        let advance = ending.into_advance(AdvanceTo::SimSwap { check: step, deadline });
-        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.verifications.advance(advance).await?
-        else {
-            return Ok(None);
-        };
-        if !was_pending {
-            self.activity.record_seen(ActivityRecorder::key_of(&verification));
-        }
-        self.spawn_question(SimSwapQuestion {
-            verification: verification.id,
-            step,
-            project: verification.project,
-            mode: verification.mode,
-            number: input.number,
-            period,
-            asked_at,
-        });
-        Ok(Some(Advanced { step_was_pending, verification: None }))
-    }
-
-    /// The caller does not wait for the operator: it may be the operator that delivers an SMS.
-    fn spawn_question(&self, question: SimSwapQuestion) {
-        let Some(checks) = self.itself.upgrade() else { return };
-        let (done, waiting) = watch::channel(());
-        let verification = question.verification;
-        self.sim_swap_questions.insert(verification, waiting);
-        self.tasks.spawn(async move {
-            if let Err(error) = checks.answer_question(question).await {
-                tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
-            }
-            checks.sim_swap_questions.remove(verification);
-            drop(done);
-        });
-    }
-
-    async fn answer_question(&self, question: SimSwapQuestion) -> Result<(), StoreError> {
-        let (network, history) = self.query_operator(&question).await;
-        let SimSwapQuestion { verification, step, project, mode, period, asked_at, .. } = question;
-        let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
-        let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
-        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
-        let Some(record) = self.verifications.find_verification(verification).await? else { return Ok(()) };
-        let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(()) };
-        if record.step != step {
-            return Ok(());
-        }
-        let end = StepEnd::from(outcome);
-        let check = concluded.check().clone();
-        let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
-        let ending = self.ending(&record, ended, record.check.expires_at);
-        if self.end_step(ending, end).await?.is_some() {
-            self.activity.record_created_and_concluded(&check);
-        }
-        Ok(())
-    }
-
-    async fn query_operator(&self, question: &SimSwapQuestion) -> (Option<NetworkId>, Result<SimHistory, ErrorCode>) {
-        let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
-        let Some(project) = self.context.control_plane.project(question.project) else {
-            return (None, Err(ErrorCode::InternalError));
-        };
-        if !project.products.contains(&Product::SimSwap) {
-            return (None, Err(ErrorCode::MnoNotSupported));
-        }
-        let operators = self.operators.for_mode(question.mode);
-        let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
-            Ok(Ok(route)) => route,
-            Ok(Err(refusal)) => return (None, Err(sim_swap_error(&refusal))),
-            Err(_) => return (None, Err(ErrorCode::MnoTimeout)),
-        };
-        let SimSwapRoute { network, connector } = route;
-        let request = SimSwapRequest {
-            check: question.step,
-            project: question.project,
-            number: &question.number,
-            period: question.period,
-            now: question.asked_at,
-            deadline,
-        };
-        let history = timeout_at(deadline, connector.sim_history(request)).await;
-        (Some(network), history.unwrap_or(Err(ErrorCode::MnoTimeout)))
-    }
 }
 
 enum StartOutcome {
@@ -541,22 +484,12 @@ enum StartOutcome {
     TooManyChecks,
 }
 
-fn sim_swap_error(refusal: &CreateError) -> ErrorCode {
-    match refusal {
-        CreateError::MnoNotSupported | CreateError::OnlyReverseSms | CreateError::NetworkNotAllowed => {
-            ErrorCode::MnoNotSupported
-        }
-        CreateError::LookupUnavailable => ErrorCode::MnoServerError,
-        _ => ErrorCode::InternalError,
-    }
-}
-
-fn begin_step(progress: Progress, product: Product, check: CheckId) -> Result<Progress, StoreError> {
+pub(super) fn begin_step(progress: Progress, product: Product, check: CheckId) -> Result<Progress, StoreError> {
     progress.begin_step(product, check).map_err(|problem| StoreError::Refused(problem.to_string()))
 }
 
 /// An accepted check of a step, without what depends on its product.
-fn step_check<V>(
+pub(super) fn step_check<V>(
     project: ProjectId,
     mode: Mode,
     product: Product,

@@ -10,8 +10,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackStore, FailedCallback, FailedCallbackQuery,
-    IdempotentResponse, LeasedCallback, ResendOutcome, ResendProgress, StoreError, TenantLookup,
+    callbacks::{
+        AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackStore, FailedCallback, FailedCallbackQuery,
+        LeasedCallback, ResendOutcome, ResendProgress,
+    },
+    idempotency::IdempotentResponse,
+    store::{StoreError, TenantLookup},
 };
 
 #[derive(Default)]

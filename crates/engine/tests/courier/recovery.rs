@@ -1,8 +1,8 @@
 use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::{
-    callback::{LEASE_DURATION, UNREADABLE_FAILURE},
-    ports::AttemptOutcome,
+    callbacks::{LEASE_DURATION, UNREADABLE_FAILURE},
+    ports::callbacks::AttemptOutcome,
 };
 
 use crate::world::World;

@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_engine::callback::CourierLimits;
+use ringtrue_engine::callbacks::CourierLimits;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;

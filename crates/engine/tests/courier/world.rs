@@ -11,14 +11,17 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 use ringtrue_engine::{
-    callback::{
+    callbacks::{
         Courier, CourierDependencies, CourierLimits, KeySource, WorkspaceLookup,
         sealing::{seal_body, seal_url},
     },
     keys::{KeyRing, MasterKey, create_missing_keys},
     ports::{
-        Clock, Entropy, KeyStore, LeasedCallback, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy,
-        Transport, TransportError,
+        callbacks::LeasedCallback,
+        clock::{Clock, ManualClock},
+        entropy::{Entropy, SystemEntropy},
+        keys::KeyStore,
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
 };
 use ringtrue_store::{StoreOptions, StoreUrl};

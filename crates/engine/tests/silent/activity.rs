@@ -11,8 +11,13 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     activity::{OverviewFilter, OverviewSpan, ProjectOverview},
-    ports::{Clock, ConcludeOutcome, Inbox, SilentResult, SmsOutcome},
-    reverse_sms::{CreateReverseSms, CreatedReverseSms},
+    checks::reverse_sms::{CreateReverseSms, CreatedReverseSms},
+    ports::{
+        checks::ConcludeOutcome,
+        clock::Clock,
+        silent::SilentResult,
+        sms::{Inbox, SmsOutcome},
+    },
     silent::CreateSilent,
 };
 

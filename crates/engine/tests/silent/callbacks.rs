@@ -2,7 +2,7 @@
 
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    ports::SilentResult,
+    ports::silent::SilentResult,
     silent::{CreateSilent, RedeemError},
 };
 

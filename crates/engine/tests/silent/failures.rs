@@ -6,7 +6,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    ports::SilentResult,
+    ports::silent::SilentResult,
     silent::{CreateSilent, RedeemError, RedirectFailure, RedirectOutcome},
 };
 use strum::VariantArray as _;

@@ -6,8 +6,11 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, IpLocation, IpLocator, SilentConnector,
-    SilentOperation, SilentResult,
+    lookups::{IpLocation, IpLocator},
+    silent::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
+        SilentResult,
+    },
 };
 
 pub const OPERATOR: &str = "https://operator.example/authorize?state=";

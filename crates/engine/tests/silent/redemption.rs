@@ -8,7 +8,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     checks::ReadError,
-    ports::SilentResult,
+    ports::silent::SilentResult,
     silent::{CreateSilent, RedeemError},
 };
 

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    ports::{Clock, SilentResult},
+    ports::{clock::Clock, silent::SilentResult},
     silent::{CreateSilent, DeviceRequest, RedirectError, RedirectFailure},
 };
 use strum::VariantArray as _;
@@ -236,7 +236,8 @@ async fn check_expires_at_every_stage() {
 async fn late_operator_result_gives_no_code() {
     let world = World::new().await;
     for is_swept in [false, true] {
-        let slow = |engine: ringtrue_engine::Engine, clock: std::sync::Arc<ringtrue_engine::ports::ManualClock>| async move {
+        let slow = |engine: ringtrue_engine::Engine,
+                    clock: std::sync::Arc<ringtrue_engine::ports::clock::ManualClock>| async move {
             clock.advance(jiff::SignedDuration::from_secs(120));
             if is_swept {
                 engine.checks.sweep().await.unwrap();

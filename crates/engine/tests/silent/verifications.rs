@@ -16,9 +16,12 @@ use ringtrue_domain::{
     verification::{Method, SEARCH_FIELDS, StepState, UserEnd, VerificationVerdict},
 };
 use ringtrue_engine::{
-    checks::CreateError,
-    ports::{Inbox as _, SilentResult, SimSwapConnector, SimSwapRequest, SmsOutcome},
-    reverse_sms::CreateReverseSms,
+    checks::{CreateError, reverse_sms::CreateReverseSms},
+    ports::{
+        silent::SilentResult,
+        sim_swap::{SimSwapConnector, SimSwapRequest},
+        sms::{Inbox as _, SmsOutcome},
+    },
     silent::{BrowserKey, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectOutcome},
     verifications::{
         CreateVerification, GiveUpError, PageFailure, PageState, Redeemed, StepInstructions, Verification,
@@ -388,14 +391,14 @@ async fn end_user_ends_the_verification_at_the_page() {
     let verifications = &world.engine.verifications;
     for (end, code) in [(UserEnd::GivenUp, ErrorCode::GivenUp), (UserEnd::WrongNumber, ErrorCode::WrongNumber)] {
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
-        assert_eq!(verifications.end_by_user("wrong", end).await.unwrap(), None);
-        verifications.end_by_user(&walk.page_token, end).await.unwrap().unwrap();
+        assert!(!verifications.end_by_user("wrong", end).await.unwrap());
+        assert!(verifications.end_by_user(&walk.page_token, end).await.unwrap());
         assert_eq!(walk.read().await.check.error_code(), Some(code));
 
         // A verdict that is there wins.
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
         let code = walk.obtain_code().await;
-        verifications.end_by_user(&walk.page_token, end).await.unwrap().unwrap();
+        assert!(verifications.end_by_user(&walk.page_token, end).await.unwrap());
         assert!(walk.redeem(&code).await.unwrap().check.verdict().is_some_and(|verdict| verdict.matched));
     }
 }
@@ -637,7 +640,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     assert!(matches!(view.state, PageState::Silent { has_begun: false, .. }));
     for wrong in ["", "AAAA", &walk.page_token[1..], &walk.page_token.replace(&walk.page_token[..1], "_")] {
         assert!(verifications.page(wrong, &[]).await.unwrap().is_none(), "{wrong}");
-        assert!(verifications.page_give_up(wrong, Method::SecureSna).await.unwrap().is_none());
+        assert!(!verifications.page_give_up(wrong, Method::SecureSna).await.unwrap());
     }
     // The chain returns to the page.
     let (state, key) = walk.begin_at_page().await;
@@ -663,7 +666,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     assert_eq!(walk.page().await, elsewhere);
 
     // A verdict that is there wins over giving up.
-    verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap().unwrap();
+    assert!(verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap());
     assert_eq!(walk.page().await, elsewhere);
     for _ in 0..3 {
         assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { .. })));
@@ -695,8 +698,8 @@ async fn page_without_redirect_url_redeems_the_code_itself() {
     let verifications = &world.engine.verifications;
     let (state, key) = walk.begin_at_page().await;
     let code = walk.return_in_browser(&state, &[key]).await.unwrap().result.unwrap().0;
-    verifications.page_redeem(&walk.page_token, "wrong").await.unwrap().unwrap();
-    verifications.page_redeem(&walk.page_token, &code).await.unwrap().unwrap();
+    assert!(verifications.page_redeem(&walk.page_token, "wrong").await.unwrap());
+    assert!(verifications.page_redeem(&walk.page_token, &code).await.unwrap());
     assert!(matches!(walk.page().await, PageState::Done { matched: true, return_to: None, .. }));
 }
 

@@ -18,14 +18,20 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine, EngineDependencies,
+    actor::ManagementActor,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject},
-    networks::SilentNetworkRoute,
-    ports::{IpLocation, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport, TransportError},
+    lookups::networks::SilentNetworkRoute,
+    ports::{
+        clock::ManualClock,
+        entropy::SystemEntropy,
+        lookups::IpLocation,
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
+    },
     silent::{
         CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
         RedirectOutcome,
     },
+    tenants::{ConfigurationPatch, NewProject},
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
-    callback::LEASE_DURATION,
-    ports::{AttemptLog, CallbackRecord, CallbackState},
+    callbacks::LEASE_DURATION,
+    ports::callbacks::{AttemptLog, CallbackRecord, CallbackState},
 };
 use ringtrue_sandbox::access::NETWORK_ID;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::{reverse_sms::CreatedReverseSms, silent::CreatedSilent};
+use ringtrue_engine::{checks::reverse_sms::CreatedReverseSms, silent::CreatedSilent};
 use ringtrue_sandbox::access::RECEIVERS;
 
 /// The expected state of a check.

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, sim_swap::SimHistory};
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult,
-    SimSwapConnector, SimSwapRequest,
+    silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult},
+    sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 
 pub const NAME: &str = "simulated";

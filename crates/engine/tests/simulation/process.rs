@@ -9,10 +9,16 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
-    Engine, EngineDependencies, EngineSettings, callback,
+    Engine, EngineDependencies, EngineSettings,
+    actor::ManagementActor,
+    callbacks,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject},
-    ports::{Entropy, ManualClock, Store, SystemEntropy},
+    ports::{
+        clock::ManualClock,
+        combined::Store,
+        entropy::{Entropy, SystemEntropy},
+    },
+    tenants::{ConfigurationPatch, NewProject},
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
@@ -42,7 +48,7 @@ impl Template {
         runtime().block_on(ringtrue_store::migrate(&url(&path), START)).unwrap();
         let clock = Arc::new(ManualClock::at(START));
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
-        let (operator, limits) = (Arc::default(), callback::CourierLimits::default());
+        let (operator, limits) = (Arc::default(), callbacks::CourierLimits::default());
         let environment = Environment { clock, entropy, receivers, operator, limits };
         let process = Process::start(&path, &master, &environment);
         let project = process.run(async |engine| {
@@ -71,7 +77,7 @@ pub struct Environment {
     pub entropy: Arc<dyn Entropy>,
     pub receivers: Arc<Receivers>,
     pub operator: Arc<Operator>,
-    pub limits: callback::CourierLimits,
+    pub limits: callbacks::CourierLimits,
 }
 
 /// A machine with a copy of the template database.
@@ -184,6 +190,6 @@ fn url(path: &Path) -> StoreUrl {
     format!("sqlite:{}", path.display()).parse().unwrap()
 }
 
-fn settings(courier: callback::CourierLimits) -> EngineSettings {
+fn settings(courier: callbacks::CourierLimits) -> EngineSettings {
     EngineSettings { courier, number_lookup_cache_capacity: 1_000, ..engine_settings() }
 }

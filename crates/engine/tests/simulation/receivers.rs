@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::{Clock, ManualClock, OutboundRequest, OutboundResponse, Transport, TransportError};
+use ringtrue_engine::ports::{
+    clock::{Clock, ManualClock},
+    transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
+};
 use serde_json::Value;
 use tokio::sync::oneshot;
 

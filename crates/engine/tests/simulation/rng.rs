@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ringtrue_engine::ports::Entropy;
+use ringtrue_engine::ports::entropy::Entropy;
 
 /// `SplitMix64`.
 #[derive(Debug)]

@@ -13,9 +13,17 @@ use ringtrue_domain::{
     verification::{Method, StepState},
 };
 use ringtrue_engine::{
-    Engine, callback,
-    ports::{CallbackState, CheckQuery, Clock, Inbox, ManualClock, SilentResult, TenantLookup, VerificationRecord},
-    search_limit::SearchLimiter,
+    Engine, callbacks,
+    ports::{
+        callbacks::CallbackState,
+        checks::CheckQuery,
+        clock::{Clock, ManualClock},
+        search_limit::SearchLimiter,
+        silent::SilentResult,
+        sms::Inbox,
+        store::TenantLookup,
+        verifications::VerificationRecord,
+    },
     silent::{DeviceRequest, DeviceReturn, NextStep},
     verifications::{CreateVerification, StepInstructions},
 };
@@ -82,7 +90,7 @@ impl VerificationScenario {
             receivers.set_behavior(host, ReceiverBehavior::Responds(200));
         }
         let entropy = Arc::new(SeededEntropy::new(rng.next()));
-        let (operator, limits) = (Arc::default(), callback::CourierLimits::default());
+        let (operator, limits) = (Arc::default(), callbacks::CourierLimits::default());
         let machine = Machine::new(template, Environment { clock, entropy, receivers, operator, limits });
         let mut project = template.project.clone();
         project.products = Product::VARIANTS.to_vec();

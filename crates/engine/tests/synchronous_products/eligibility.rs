@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use ringtrue_domain::{product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{Eligibility, EligibilityError, ServingNetwork},
-    networks::NetworkInfo,
-    number_lookup::LookupSources,
-    ports::{LookupError, LookupResult},
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, ServingNetwork},
+        networks::NetworkInfo,
+        number_lookup::LookupSources,
+    },
+    ports::lookups::{LookupError, LookupResult},
 };
 
 use crate::world::{ALL, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCONNECTED, World};

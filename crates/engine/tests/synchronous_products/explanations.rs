@@ -2,9 +2,11 @@
 
 use ringtrue_domain::{eligibility::EligibilityGate, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{EligibilityExplanation, EligibilitySubject},
-    number_lookup::SourceResult,
-    ports::{LookupError, LookupResult},
+    lookups::{
+        eligibility::{EligibilityExplanation, EligibilitySubject},
+        number_lookup::SourceResult,
+    },
+    ports::lookups::{LookupError, LookupResult},
 };
 
 use crate::world::{ALL, EVERYTHING, FORBIDDEN, PORTED, SIMS_ONLY, UNCONNECTED, World, ids};

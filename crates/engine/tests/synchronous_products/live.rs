@@ -12,9 +12,9 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    number_lookup::{LookupSources, PrefixPolicy},
-    ports::{LookupError, LookupResult},
-    sim_swap::CreateSimSwap,
+    checks::sim_swap::CreateSimSwap,
+    lookups::number_lookup::{LookupSources, PrefixPolicy},
+    ports::lookups::{LookupError, LookupResult},
 };
 use strum::VariantArray as _;
 

@@ -11,10 +11,9 @@ use ringtrue_domain::{
     tenancy::{CredentialOwner, Mode, Project},
 };
 use ringtrue_engine::{
-    checks::{CreateError, ReadError},
+    checks::{CreateError, ReadError, sim_swap::CreateSimSwap},
     idempotency::{IdempotencyError, IdempotencyState, IdempotentRequest, StoredResponse},
-    ports::{UsageFilter, UsageGrouping},
-    sim_swap::CreateSimSwap,
+    ports::activity::{UsageFilter, UsageGrouping},
 };
 
 use crate::world::{EVERYTHING, START_TIME, World};

@@ -15,8 +15,9 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapPeriod},
 };
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, IpLocation, IpLocator, LookupError,
-    LookupResult, LookupSource, SilentConnector, SilentResult, SimSwapConnector, SimSwapRequest,
+    lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult},
+    sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_sandbox::access::NumberScript;
 use tokio::sync::Notify;

@@ -14,14 +14,19 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
+    actor::ManagementActor,
     keys::MasterKey,
-    management::{ConfigurationPatch, ManagementActor, NewProject},
-    networks::{SilentNetworkRoute, SimSwapNetworkRoute},
-    number_lookup::{LookupSources, PrefixPolicy},
-    ports::{
-        IpLocation, LookupResult, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport,
-        TransportError,
+    lookups::{
+        networks::{SilentNetworkRoute, SimSwapNetworkRoute},
+        number_lookup::{LookupSources, PrefixPolicy},
     },
+    ports::{
+        clock::ManualClock,
+        entropy::SystemEntropy,
+        lookups::{IpLocation, LookupResult},
+        transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
+    },
+    tenants::{ConfigurationPatch, NewProject},
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};

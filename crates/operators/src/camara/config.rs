@@ -12,7 +12,7 @@ use crate::{
     breaker::BreakerSettings,
     client::is_http_url,
     jwt::SigningKey,
-    oauth::{Audience, ClientAuthentication},
+    oauth::{Audience, ClientAuthentication, Endpoints},
 };
 
 #[derive(Clone, Debug)]
@@ -172,21 +172,6 @@ pub enum Provider {
     Discovery { url: Url, issuer: Option<String> },
     /// Configured endpoints.
     Endpoints(Box<Endpoints>),
-}
-
-/// Endpoints of an authorization server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoints {
-    pub issuer: String,
-    /// Needed for Number Verification.
-    pub authorization: Option<Url>,
-    pub token: Url,
-    /// Backchannel authentication endpoint (CIBA).
-    pub backchannel: Option<Url>,
-    /// JWKS for ID tokens.
-    pub jwks: Option<Url>,
-    /// Sends `iss` in every authorization response (RFC 9207).
-    pub supports_iss_parameter: bool,
 }
 
 /// Whether authorization requests are signed.

@@ -10,25 +10,13 @@ use ringtrue_domain::lifecycle::ErrorCode::{
     self, InternalError, MnoNoDataAvailable, MnoNotSupported, MnoResponseError, MnoServerError, MnoTimeout,
     MnoUserNotFound, NotMobileIp,
 };
-use ringtrue_engine::ports::TlsError;
-use strum::IntoStaticStr;
+use ringtrue_engine::ports::transport::TlsError;
 
-use crate::{breaker::CallOutcome, client::ClientError};
-
-/// Step of the exchange in which an error occurred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Stage {
-    Discovery,
-    Keys,
-    /// Authorization response, delivered by the device.
-    Redirect,
-    /// CIBA authentication request.
-    Backchannel,
-    Token,
-    IdToken,
-    Api,
-}
+use crate::{
+    breaker::CallOutcome,
+    client::ClientError,
+    oauth::{self, OAuthCause, OAuthError, Rejection, Stage},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCause<'a> {
@@ -70,6 +58,20 @@ pub enum InvalidResponse {
     Date,
     /// CIBA is configured, but the server has no backchannel endpoint.
     NoBackchannel,
+}
+
+impl From<oauth::InvalidResponse> for InvalidResponse {
+    fn from(reason: oauth::InvalidResponse) -> Self {
+        match reason {
+            oauth::InvalidResponse::Body => InvalidResponse::Body,
+            oauth::InvalidResponse::UnknownError => InvalidResponse::UnknownError,
+            oauth::InvalidResponse::RepeatedParameter => InvalidResponse::RepeatedParameter,
+            oauth::InvalidResponse::NoCode => InvalidResponse::NoCode,
+            oauth::InvalidResponse::IssuerMismatch => InvalidResponse::IssuerMismatch,
+            oauth::InvalidResponse::ResponseIssuerMismatch => InvalidResponse::ResponseIssuerMismatch,
+            oauth::InvalidResponse::TokenType => InvalidResponse::TokenType,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -228,14 +230,14 @@ impl CamaraError {
     }
 
     /// Error of an authorization response.
-    pub fn from_redirect(error: &str) -> Self {
+    fn from_redirect(error: &str) -> Self {
         let row = find(OAuth(error));
         let unknown = || CamaraError::invalid_response(Stage::Redirect, InvalidResponse::UnknownError);
         row.map_or_else(unknown, |row| CamaraError::new(Stage::Redirect, row.cause))
     }
 
     /// Error of a response. Error names take precedence over the status.
-    pub fn from_response(stage: Stage, status: u16, error: Option<&str>, code: Option<&str>) -> Self {
+    fn from_response(stage: Stage, status: u16, error: Option<&str>, code: Option<&str>) -> Self {
         let by_error = error.and_then(|error| find(OAuth(error)));
         let by_code = || code.and_then(|code| find(Camara(code.rsplit('.').next().unwrap_or(code))));
         let by_status = || find(Status(status)).or_else(|| find(StatusClass(status / 100)));
@@ -286,18 +288,24 @@ impl CamaraError {
     }
 }
 
+impl From<OAuthError> for CamaraError {
+    fn from(OAuthError { stage, cause, is_shared }: OAuthError) -> Self {
+        let error = match cause {
+            OAuthCause::Rejected(Rejection { status, error, code, retry_after }) => {
+                CamaraError { retry_after, ..CamaraError::from_response(stage, status, error, code.as_deref()) }
+            }
+            OAuthCause::Denied(error) => CamaraError::from_redirect(error),
+            OAuthCause::NoResponse(error) => CamaraError::new(stage, NoResponse(error)),
+            OAuthCause::InvalidResponse(reason) => CamaraError::invalid_response(stage, reason.into()),
+            OAuthCause::Internal => CamaraError::new(stage, Internal),
+        };
+        if is_shared { error.already_counted() } else { error }
+    }
+}
+
 /// Shows no text of the operator, which may contain personal data.
 impl fmt::Display for CamaraError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let location = match self.stage {
-            Stage::Discovery => "from the discovery document",
-            Stage::Keys => "from the JWKS endpoint",
-            Stage::Redirect => "in the authorization response",
-            Stage::Backchannel => "from the backchannel endpoint",
-            Stage::Token => "from the token endpoint",
-            Stage::IdToken => "in the ID token",
-            Stage::Api => "from the API",
-        };
         match self.row.cause {
             OAuth(error) => write!(f, "error `{error}`")?,
             Camara(code) => write!(f, "code `{code}`")?,
@@ -307,7 +315,22 @@ impl fmt::Display for CamaraError {
             NoHistory => f.write_str("no SIM history")?,
             Internal => f.write_str("internal error")?,
         }
-        write!(f, " {location}")?;
+        write!(f, " {}", self.stage.location())?;
         self.status.map_or(Ok(()), |status| write!(f, " (status {status})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oauth::find_error_name;
+
+    #[test]
+    fn oauth_errors_of_the_table_are_known() {
+        for row in ERROR_TABLE {
+            if let OAuth(name) = row.cause {
+                assert_eq!(find_error_name(name), Some(name));
+            }
+        }
     }
 }

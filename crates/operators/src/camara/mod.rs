@@ -9,13 +9,12 @@
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
 
-pub(crate) mod authorization;
+mod authorization;
 mod config;
-pub(crate) mod error;
+mod error;
 mod number_verification;
-pub(crate) mod operator_client;
 mod sim_swap;
-pub(crate) mod tokens;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -26,8 +25,11 @@ use ringtrue_domain::{
     network::NetworkId,
 };
 use ringtrue_engine::ports::{
-    BreakerPosition, BreakerStatus, Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy,
-    MonitoredConnector,
+    clock::Clock,
+    connectors::{
+        BreakerPosition, BreakerStatus, ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector,
+    },
+    entropy::Entropy,
 };
 use url::Url;
 
@@ -35,22 +37,20 @@ use crate::{
     breaker::{Breaker, HealthRecorder},
     client::Client,
     jwt::KeySet,
-    oauth,
+    oauth::{self, CachedDocument, EndpointClient},
 };
 pub use crate::{
     breaker::{BreakerSettings, BreakerState, CallOutcome},
     jwt::{Algorithm, SIGNING_ALGORITHMS, SigningKey, SigningKeyError},
-    oauth::{Audience, ClientAuthentication, ClientSecret},
+    oauth::{Audience, ClientAuthentication, ClientSecret, Endpoints, Stage},
 };
 use authorization::AuthorizationServer;
 pub use config::{
-    CamaraConfig, CamaraConfigError, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SimSwapConfig,
+    CamaraConfig, CamaraConfigError, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SimSwapConfig,
     SimSwapFlow, SimSwapOperation,
 };
 use error::CamaraError;
-pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse, Stage};
-pub(crate) use operator_client::parse_retry_after;
-use operator_client::{CachedDocument, OperatorClient};
+pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse};
 use sim_swap::SimSwapTokenCache;
 
 /// Values of the metrics label `of`.
@@ -65,7 +65,7 @@ const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 pub struct Camara {
     config: CamaraConfig,
     api_urls: ApiUrls,
-    client: OperatorClient,
+    client: EndpointClient,
     entropy: Arc<dyn Entropy>,
     authorization_server: AuthorizationServer,
     jwks: CachedDocument<KeySet>,
@@ -88,12 +88,12 @@ impl Camara {
         Ok(Camara {
             api_urls: ApiUrls::new(&config).ok_or(CamaraConfigError::BasePath)?,
             authorization_server: AuthorizationServer::new(&config.provider).ok_or(CamaraConfigError::Provider)?,
-            jwks: CachedDocument::new(Stage::Keys, |json| KeySet::parse(json).ok_or(InvalidResponse::Body)),
+            jwks: CachedDocument::new(Stage::Keys, |json| KeySet::parse(json).ok_or(oauth::InvalidResponse::Body)),
             sim_swap_tokens: SimSwapTokenCache::new(),
             number_verification_breaker: Breaker::new(config.breaker),
             sim_swap_breaker: Breaker::new(config.breaker),
             health: HealthRecorder::default(),
-            client: OperatorClient { connector: config.name.clone(), client, clock },
+            client: EndpointClient { connector: config.name.clone(), client, clock },
             entropy,
             config,
         })

@@ -8,19 +8,21 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
 };
-use ringtrue_engine::ports::{
+use ringtrue_engine::ports::silent::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     Camara, api_headers,
-    authorization::{PkceState, authorization_code},
     config::RequestObject,
     correlator_header,
-    error::{CamaraError, ErrorCause, InvalidResponse, Stage},
+    error::{CamaraError, ErrorCause, InvalidResponse},
 };
-use crate::{breaker::CallOutcome, oauth::TokenResponse};
+use crate::{
+    breaker::CallOutcome,
+    oauth::{PkceState, Stage, TokenResponse, authorization_code},
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -14,7 +14,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     sim_swap::{SimHistory, SimSwapPeriod},
 };
-use ringtrue_engine::ports::{SimSwapConnector, SimSwapRequest};
+use ringtrue_engine::ports::sim_swap::{SimSwapConnector, SimSwapRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -22,16 +22,18 @@ use url::form_urlencoded::Serializer;
 
 use super::{
     Camara, api_headers,
-    config::{Endpoints, LoginHint, SimSwapConfig, SimSwapFlow, SimSwapOperation},
+    config::{LoginHint, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     correlator_header,
-    error::{CamaraError, ErrorCause, InvalidResponse, Stage},
-    tokens::parse_tokens,
+    error::{CamaraError, ErrorCause, InvalidResponse},
 };
 use crate::{
     breaker::CallOutcome,
     client::ClientError,
     jwt::SigningKey,
-    oauth::{ASSERTION_LIFETIME_SECS, Audience, TokenCache, TokenError, TokenResponse, deserialize_seconds},
+    oauth::{
+        ASSERTION_LIFETIME_SECS, Audience, Endpoints, Stage, TokenCache, TokenError, TokenResponse,
+        deserialize_seconds, parse_tokens,
+    },
 };
 
 /// Maximum `maxAge` of CAMARA SIM Swap.
@@ -383,7 +385,7 @@ impl Camara {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM_CONTENT_TYPE))]);
         let response =
             self.client.send_once(Stage::Token, Method::POST, &endpoints.token, headers, form.into_bytes()).await?;
-        parse_tokens(&response.body)
+        Ok(parse_tokens(&response.body)?)
     }
 }
 

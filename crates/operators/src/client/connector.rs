@@ -24,7 +24,10 @@ use hyper_util::{
     rt::TokioIo,
 };
 use ringtrue_domain::web_url::AddressPolicy;
-use ringtrue_engine::ports::{Clock, SystemClock, TlsError, TransportError};
+use ringtrue_engine::ports::{
+    clock::{Clock, SystemClock},
+    transport::{TlsError, TransportError},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,

@@ -20,7 +20,7 @@ use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
-use ringtrue_engine::ports::{TlsError, TransportError};
+use ringtrue_engine::ports::transport::{TlsError, TransportError};
 use tokio::{task::yield_now, time::timeout};
 use tokio_rustls::rustls::RootCertStore;
 use url::{Position, Url};

@@ -30,10 +30,13 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
     ports::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, ConnectorHealth, ConnectorState,
-        ConnectorStatus, MonitoredConnector, SilentConnector, SilentOperation, SilentResult,
+        connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector},
+        silent::{
+            AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
+            SilentResult,
+        },
     },
-    rate_limit::ip_bucket,
+    rate_limits::ip_bucket,
 };
 use url::Url;
 

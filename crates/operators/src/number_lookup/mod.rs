@@ -12,7 +12,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId};
-use ringtrue_engine::ports::{Clock, LookupError, LookupResult};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    lookups::{LookupError, LookupResult},
+};
 use serde_json::Value;
 use url::Url;
 
@@ -23,8 +26,8 @@ pub use crate::{
 };
 use crate::{
     breaker::{Breaker, CallOutcome},
-    camara::parse_retry_after,
     client::{Client, ClientError, ClientResponse, accepting_json},
+    oauth::parse_retry_after,
 };
 pub use enum_dns::{EnumConfig, EnumDns};
 pub use http_hlr::{HlrConfig, HttpHlr};

@@ -11,7 +11,11 @@ use async_trait::async_trait;
 use http::{HeaderValue, Method, header::AUTHORIZATION};
 use jiff::Timestamp;
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
-use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    entropy::Entropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded::Serializer};
 

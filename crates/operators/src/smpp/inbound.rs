@@ -7,11 +7,16 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Clock, Inbox, NodeId, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    node::NodeId,
+    sms::{Inbox, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart},
+};
 use ringtrue_smpp::{
     content::MessageContent,
-    pdu::{Address, CommandStatus, MessageType, Ton},
-    session::{MessageRequest, MessageResponse, RequestHandler, SessionEvent},
+    esm_class::MessageType,
+    pdu::{Address, CommandStatus, Ton},
+    session::{MessageRequest, MessageResponse, RequestHandler, SessionAnomaly},
     text::{DataCoding, TextCoding},
     udh::Segment,
 };
@@ -57,10 +62,10 @@ impl RequestHandler for BindHandler<'_> {
         status.into()
     }
 
-    fn on_event(&self, event: SessionEvent) {
+    fn on_anomaly(&self, event: SessionAnomaly) {
         match event {
-            SessionEvent::MalformedPdu(_) => self.0.counters.increment(SmppOutcome::Malformed),
-            SessionEvent::HandlerTimedOut { .. } => self.0.counters.increment(SmppOutcome::TemporaryError),
+            SessionAnomaly::MalformedPdu(_) => self.0.counters.increment(SmppOutcome::Malformed),
+            SessionAnomaly::HandlerTimedOut { .. } => self.0.counters.increment(SmppOutcome::TemporaryError),
             _ => {}
         }
         tracing::debug!(connector.name = %self.0.config.name, link.event = ?event, "SMPP link event");

@@ -10,7 +10,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ringtrue_engine::ports::{Clock, Lease, LeaseRequest, LeaseStore, NodeId, StoreError};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    leases::{Lease, LeaseRequest, LeaseStore},
+    node::NodeId,
+    store::StoreError,
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until, timeout},

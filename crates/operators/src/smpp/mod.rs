@@ -26,10 +26,14 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
+    lookups::networks::Networks,
     ports::{
-        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LeaseStore, LinkStatus, MessageCounts,
-        MonitoredConnector, NodeId, Reassembly,
+        clock::Clock,
+        connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, LinkStatus, MessageCounts, MonitoredConnector},
+        entropy::Entropy,
+        leases::LeaseStore,
+        node::NodeId,
+        sms::{Inbox, Reassembly},
     },
 };
 pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};

@@ -11,8 +11,8 @@ use std::{
 use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
-    networks::Networks,
-    ports::{Clock, LastError, SmsOutcome},
+    lookups::networks::Networks,
+    ports::{clock::Clock, connectors::LastError, sms::SmsOutcome},
 };
 use strum::{IntoStaticStr, VariantArray};
 use tokio::{

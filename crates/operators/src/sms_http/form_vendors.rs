@@ -9,8 +9,8 @@ use jsonwebtoken::Algorithm;
 use md5::{Digest as _, Md5};
 use ringtrue_domain::phone::AddressKind;
 use ringtrue_smpp::{
-    text::{ConcatenationReference, DataCoding},
-    udh::Segment,
+    text::DataCoding,
+    udh::{ConcatenationReference, Segment},
 };
 use serde::Deserialize;
 use serde_json::Value;

@@ -45,8 +45,9 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
-    Clock, CompleteSms, ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, MessageCounts, MonitoredConnector,
-    PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart,
+    clock::Clock,
+    connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, MessageCounts, MonitoredConnector},
+    sms::{CompleteSms, Inbox, PartOutcome, PartialSms, Reassembly, SmsOutcome, SmsPart},
 };
 use ringtrue_smpp::{reassembly::decode_parts, text::DefaultAlphabet};
 use strum::{IntoStaticStr, VariantArray};

@@ -1,5 +1,8 @@
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{BreakerPosition, ConnectorState, MonitoredConnector as _, SilentOperation, SilentResult};
+use ringtrue_engine::ports::{
+    connectors::{BreakerPosition, ConnectorState, MonitoredConnector as _},
+    silent::{SilentOperation, SilentResult},
+};
 use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerState, RequestObject};
 use serde_json::json;
 

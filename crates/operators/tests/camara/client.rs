@@ -3,7 +3,7 @@ use std::{fs, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use ringtrue_engine::ports::TlsError;
+use ringtrue_engine::ports::transport::TlsError;
 use ringtrue_operators::client::{
     Client, ClientCertificate, ClientError, ClientResponse, ClientSettings, MAX_BODY_BYTES, TlsConfigError,
 };

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ringtrue_engine::ports::{SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{clock::SystemClock, entropy::SystemEntropy};
 use ringtrue_operators::camara::{
     Algorithm, Camara, CamaraConfig, CamaraConfigError, ClientAuthentication, Endpoints, Provider, SIGNING_ALGORITHMS,
     Scopes, SigningKey, SigningKeyError, SimSwapConfig, SimSwapFlow,

@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{SilentOperation, SilentResult};
+use ringtrue_engine::ports::silent::{SilentOperation, SilentResult};
 use ringtrue_operators::camara::{BreakerState, Provider};
 use serde_json::json;
 

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{SilentOperation, SilentResult, TlsError};
+use ringtrue_engine::ports::{
+    silent::{SilentOperation, SilentResult},
+    transport::TlsError,
+};
 use ringtrue_operators::{
     camara::{BreakerState, ERROR_TABLE, ErrorCause, InvalidResponse, Provider},
     client::{Client, ClientError},

@@ -8,8 +8,12 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, Clock, ManualClock, SilentConnector,
-    SilentOperation, SilentResult, SystemEntropy,
+    clock::{Clock, ManualClock},
+    entropy::SystemEntropy,
+    silent::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
+        SilentResult,
+    },
 };
 use ringtrue_operators::{
     camara::{Camara, CamaraConfig, ClientAuthentication, Provider},

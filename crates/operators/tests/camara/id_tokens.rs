@@ -1,7 +1,10 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{Clock, SilentOperation, SilentResult};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    silent::{SilentOperation, SilentResult},
+};
 use ringtrue_operators::camara::{Algorithm, SIGNING_ALGORITHMS};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ringtrue_engine::ports::SilentOperation;
+use ringtrue_engine::ports::silent::SilentOperation;
 use ringtrue_operators::camara::SimSwapFlow;
 use serde_json::json;
 use tracing::{

@@ -2,7 +2,10 @@ use std::net::IpAddr;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, product::Product, tenancy::Mode};
-use ringtrue_engine::ports::{AuthorizationRequest, Clock, SilentConnector, SilentOperation, SilentResult};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    silent::{AuthorizationRequest, SilentConnector, SilentOperation, SilentResult},
+};
 use ringtrue_operators::camara::{
     Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHint, RequestObject, SIGNING_ALGORITHMS, ScopeStyle,
     Scopes,

@@ -3,8 +3,9 @@ use std::{net::IpAddr, sync::Arc};
 use http::{HeaderMap, Method, StatusCode, header::LOCATION};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
 use ringtrue_engine::ports::{
-    AuthorizationRequest, AuthorizationResponse, Clock, SilentConnector, SilentOperation, SilentResult, SystemClock,
-    SystemEntropy,
+    clock::{Clock, SystemClock},
+    entropy::SystemEntropy,
+    silent::{AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult},
 };
 use ringtrue_operators::{
     camara::{

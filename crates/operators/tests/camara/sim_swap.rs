@@ -6,7 +6,10 @@ use ringtrue_domain::{
     lifecycle::ErrorCode,
     sim_swap::{SimHistory, SimSwapPeriod},
 };
-use ringtrue_engine::ports::{Clock, SimSwapConnector, SimSwapRequest};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    sim_swap::{SimSwapConnector, SimSwapRequest},
+};
 use ringtrue_operators::camara::{
     Algorithm, Audience, BreakerSettings, BreakerState, CamaraConfig, LoginHint, ScopeStyle, SimSwapConfig,
     SimSwapFlow, SimSwapOperation,

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use ringtrue_domain::{lifecycle::ErrorCode, sim_swap::SimHistory};
-use ringtrue_engine::ports::SilentResult;
+use ringtrue_engine::ports::silent::SilentResult;
 use ringtrue_operators::{
     camara::{BreakerSettings, BreakerState, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     client::{Client, ClientError, ClientSettings},

@@ -8,7 +8,11 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::Mode,
 };
-use ringtrue_engine::ports::{Clock, SimSwapConnector, SimSwapRequest, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    clock::{Clock, SystemClock},
+    entropy::SystemEntropy,
+    sim_swap::{SimSwapConnector, SimSwapRequest},
+};
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, Provider, SimSwapConfig,

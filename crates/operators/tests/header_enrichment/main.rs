@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{
+use ringtrue_engine::ports::silent::{
     AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 use ringtrue_operators::header_enrichment::{

@@ -9,7 +9,7 @@ mod precedence;
 use std::{fs, path::PathBuf};
 
 use ringtrue_domain::network::NetworkId;
-use ringtrue_engine::ports::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tempfile::TempDir;
 

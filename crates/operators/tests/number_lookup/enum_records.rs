@@ -1,5 +1,8 @@
 use proptest::prelude::*;
-use ringtrue_engine::ports::{LookupError, LookupResult, SystemEntropy};
+use ringtrue_engine::ports::{
+    entropy::SystemEntropy,
+    lookups::{LookupError, LookupResult},
+};
 use ringtrue_operators::number_lookup::enum_dns::{EnumDecision, EnumQuery, RecordRules, ReplyMatch};
 
 use crate::{

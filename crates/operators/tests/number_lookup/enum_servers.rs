@@ -11,7 +11,10 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::SignedDuration;
-use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, SystemEntropy};
+use ringtrue_engine::ports::{
+    entropy::SystemEntropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use ringtrue_operators::{
     number_lookup::{BreakerSettings, EnumConfig, EnumDns},
     outbound::Resolver,

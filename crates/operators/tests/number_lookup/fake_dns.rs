@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::{SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{clock::SystemClock, entropy::SystemEntropy};
 use ringtrue_operators::number_lookup::{EnumConfig, EnumDns};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

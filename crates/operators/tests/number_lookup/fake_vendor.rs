@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::ManualClock;
+use ringtrue_engine::ports::clock::ManualClock;
 use ringtrue_operators::{
     client::{Client, ClientSettings},
     number_lookup::BreakerSettings,

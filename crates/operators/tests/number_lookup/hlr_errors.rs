@@ -2,7 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use jiff::SignedDuration;
-use ringtrue_engine::ports::{LookupError, LookupSource, SystemEntropy};
+use ringtrue_engine::ports::{
+    entropy::SystemEntropy,
+    lookups::{LookupError, LookupSource},
+};
 use ringtrue_operators::number_lookup::{BreakerSettings, HlrConfig, HttpHlr};
 
 use crate::{

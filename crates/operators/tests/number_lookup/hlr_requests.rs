@@ -3,7 +3,7 @@ use std::sync::Arc;
 use aws_lc_rs::{rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use jsonwebtoken::{DecodingKey, Validation, decode};
-use ringtrue_engine::ports::{LookupSource, SystemEntropy};
+use ringtrue_engine::ports::{entropy::SystemEntropy, lookups::LookupSource};
 use ringtrue_operators::{
     client::Client,
     number_lookup::{

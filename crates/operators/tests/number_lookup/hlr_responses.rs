@@ -1,4 +1,4 @@
-use ringtrue_engine::ports::{LookupError, LookupResult};
+use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 use ringtrue_operators::number_lookup::http_hlr::{GenericJson, HlrDriver, HlrLookupKind, NetworkPointers};
 use serde_json::{Value, json as value};
 

@@ -14,7 +14,7 @@ mod telco_finder;
 mod vendor_configs;
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{LookupError, LookupResult};
+use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 use ringtrue_operators::number_lookup::KnownNetworks;
 
 const NUMBER: &str = "+447700900123";

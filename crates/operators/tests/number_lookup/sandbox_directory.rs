@@ -9,9 +9,14 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
-    number_lookup::{LookupSources, LookupUnavailable, NumberLookup, NumberResolution, PrefixPolicy},
-    ports::{LookupError, LookupResult, SystemClock},
+    lookups::{
+        networks::Networks,
+        number_lookup::{LookupSources, LookupUnavailable, NumberLookup, NumberResolution, PrefixPolicy},
+    },
+    ports::{
+        clock::SystemClock,
+        lookups::{LookupError, LookupResult},
+    },
 };
 use ringtrue_operators::number_lookup::{
     EnumConfig,
@@ -214,7 +219,7 @@ async fn lookup_is_unavailable_if_all_sources_fail() {
 
 #[tokio::test]
 async fn hlr_rejects_a_wrong_secret() {
-    use ringtrue_engine::ports::LookupSource as _;
+    use ringtrue_engine::ports::lookups::LookupSource as _;
 
     let directory = directory(RecordStyle::MccMnc, false).await;
     let wrong_secret = vendor_configs::source(hlr(&directory, "Bearer another"), &fake_vendor::client());

@@ -3,7 +3,11 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use jsonwebtoken::{DecodingKey, Validation, decode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
-use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, ManualClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    clock::ManualClock,
+    entropy::SystemEntropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use ringtrue_operators::number_lookup::{
     Algorithm, Audience, BreakerSettings, ClientAuthentication, SigningKey, TelcoFinder, TelcoFinderConfig,
     telco_finder::{SearchDepth, TelcoFinderConfigError, TelcoFinderOperation},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, header::AUTHORIZATION};
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
-use ringtrue_engine::ports::{LookupSource, SystemEntropy};
+use ringtrue_engine::ports::{entropy::SystemEntropy, lookups::LookupSource};
 use ringtrue_operators::{
     client::Client,
     number_lookup::{

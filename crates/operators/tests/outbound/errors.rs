@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::TransportError;
+use ringtrue_engine::ports::transport::TransportError;
 use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::{
     io::AsyncWriteExt,

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
-use ringtrue_engine::ports::{Transport, TransportError};
+use ringtrue_engine::ports::transport::{Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
 use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::io::AsyncWriteExt;

@@ -17,7 +17,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
-use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
+use ringtrue_engine::ports::transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
 use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::{io::AsyncWriteExt, sync::mpsc};

@@ -10,7 +10,7 @@ use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     PKCS_RSA_SHA256, date_time_ymd,
 };
-use ringtrue_engine::ports::{ManualClock, TlsError};
+use ringtrue_engine::ports::{clock::ManualClock, transport::TlsError};
 use ringtrue_operators::outbound::{CertificateClock, Outbound, OutboundSettings, TlsConfigError};
 use ringtrue_test_support::http_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringtrue_engine::ports::{ConnectorState, MonitoredConnector as _};
+use ringtrue_engine::ports::connectors::{ConnectorState, MonitoredConnector as _};
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, lease_name};
 use ringtrue_sandbox::smsc::{DeliveryOutcome, Sms, Smsc, SmscConfig};
 use tokio::time::advance;
@@ -61,7 +61,7 @@ async fn advance_until(event: &str, mut has_happened: impl FnMut() -> bool) {
     panic!("did not happen: {event}");
 }
 
-fn holder(node: &Node) -> Option<ringtrue_engine::ports::NodeId> {
+fn holder(node: &Node) -> Option<ringtrue_engine::ports::node::NodeId> {
     node.fixture.deployment.leases.holder(&lease_name("test"))
 }
 

@@ -1,4 +1,4 @@
-use ringtrue_engine::ports::{ConnectorState, MonitoredConnector as _};
+use ringtrue_engine::ports::connectors::{ConnectorState, MonitoredConnector as _};
 use ringtrue_operators::smpp::{SmppConfig, SmppOutcome};
 use ringtrue_smpp::{pdu::CommandStatus, session::UnboundBy};
 use tokio::time::advance;

@@ -26,8 +26,8 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    networks::Networks,
-    ports::{ManualClock, NodeId, SystemEntropy},
+    lookups::networks::Networks,
+    ports::{clock::ManualClock, entropy::SystemEntropy, node::NodeId},
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};

@@ -4,7 +4,7 @@ use ringtrue_operators::smpp::{ProjectScope, SmppConfig, SmppConnector, SmppOutc
 use ringtrue_sandbox::smsc::{Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript};
 use ringtrue_smpp::{
     pdu::{Address, CommandStatus, ShortMessage, Tlvs},
-    text::ConcatenationReference,
+    udh::ConcatenationReference,
 };
 use tokio::time::advance;
 

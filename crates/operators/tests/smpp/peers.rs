@@ -5,15 +5,19 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use ringtrue_domain::reverse_sms::InboundSms;
-use ringtrue_engine::ports::{Inbox, PartialSms, SmsOutcome, StoreError};
+use ringtrue_engine::ports::{
+    sms::{Inbox, PartialSms, SmsOutcome},
+    store::StoreError,
+};
 use ringtrue_smpp::{
-    pdu::{Address, BindResponseBody, CommandStatus, EsmClass, ShortMessage},
+    esm_class::EsmClass,
+    pdu::{Address, BindResponseBody, CommandStatus, ShortMessage},
     session::{
         Link, MessageRequest, MessageResponse, PendingBind, RequestError, RequestHandler, Session, SessionConfig,
         SessionError, UnboundBy,
     },
-    text::{ConcatenationReference, DataCoding},
-    udh,
+    text::DataCoding,
+    udh::{self, ConcatenationReference},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::ManualClock;
+use ringtrue_engine::ports::clock::ManualClock;
 use ringtrue_operators::sms_http::{
     FieldMap, Generic, Infobip, Jasmin, Kannel, Plivo, PlivoSignature, Secret, Sinch, Telnyx, Twilio, Vonage, Webhook,
     WebhookConfig, WebhookConfigError, WebhookDriver,

@@ -17,7 +17,10 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
-    Clock, ConnectorStatus, Inbox, ManualClock, MonitoredConnector as _, PartialSms, SmsOutcome, StoreError,
+    clock::{Clock, ManualClock},
+    connectors::{ConnectorStatus, MonitoredConnector as _},
+    sms::{Inbox, PartialSms, SmsOutcome},
+    store::StoreError,
 };
 use ringtrue_operators::sms_http::{
     PathSecret, Webhook, WebhookConfig, WebhookDriver, WebhookOutcome, WebhookRequest, WebhookResponse,

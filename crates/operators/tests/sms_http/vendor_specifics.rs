@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 use ringtrue_domain::reverse_sms::SmsSender;
-use ringtrue_engine::ports::{ConnectorState, MessageCounts};
+use ringtrue_engine::ports::connectors::{ConnectorState, MessageCounts};
 use ringtrue_operators::sms_http::{
     Jasmin, Kannel, Plivo, SigMethod, Telnyx, WebhookConfig, WebhookDriver, WebhookOutcome,
 };

@@ -264,7 +264,7 @@ fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Resu
     if !grant.scopes.includes_any(any_of) {
         return Err(CamaraError::PermissionDenied);
     }
-    if grant.scopes.require_single_use_token() {
+    if grant.scopes.requires_single_use_token() {
         store.used_tokens.insert(now, token, until, ());
     }
     Ok(grant)

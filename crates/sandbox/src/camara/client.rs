@@ -146,7 +146,7 @@ impl Scopes {
         self.apis == [scope]
     }
 
-    pub(super) fn require_single_use_token(&self) -> bool {
+    pub(super) fn requires_single_use_token(&self) -> bool {
         self.apis.iter().any(|scope| scope.is_number_verification())
     }
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use ringtrue_smpp::{
     pdu::{BindMode, BindResponseBody, CommandStatus, TlvTag, Tlvs, VERSION_3_4},
-    session::{BindError, Link, MessageRequest, MessageResponse, PendingBind, RequestHandler, Session, SessionEvent},
+    session::{BindError, Link, MessageRequest, MessageResponse, PendingBind, RequestHandler, Session, SessionAnomaly},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -141,7 +141,7 @@ impl RequestHandler for EsmeRequestHandler {
         }
     }
 
-    fn on_event(&self, event: SessionEvent) {
+    fn on_anomaly(&self, event: SessionAnomaly) {
         tracing::debug!(link.event = ?event, "sandbox SMSC session event");
     }
 }

@@ -3,10 +3,11 @@
 use bytes::BytesMut;
 use fastrand::Rng;
 use ringtrue_smpp::{
-    pdu::{Address, DataSm, EsmClass, Pdu, Request, ShortMessage, TlvTag, Tlvs},
+    esm_class::EsmClass,
+    pdu::{Address, DataSm, Pdu, Request, ShortMessage, TlvTag, Tlvs},
     session::{Link, RequestError},
-    text::{ConcatenationReference, DataCoding, gsm},
-    udh::{self, Segment},
+    text::{DataCoding, gsm},
+    udh::{self, ConcatenationReference, Segment},
 };
 
 use super::{ConcatenationMode, FaultScript, SendError, Sms, sms::PartOrder};

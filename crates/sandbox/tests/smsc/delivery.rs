@@ -1,7 +1,8 @@
 use ringtrue_domain::tenancy::Ttl;
 use ringtrue_sandbox::smsc::{AttemptFailure, DeliveryOutcome, QueueLimits, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
-    pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
+    esm_class::MessageType,
+    pdu::{Address, CommandId, CommandStatus, Npi, Ton},
     session::SessionConfig,
     text::DataCoding,
 };

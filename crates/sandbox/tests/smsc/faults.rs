@@ -1,6 +1,7 @@
 use ringtrue_sandbox::smsc::{Alphabet, DeliveryOutcome, QueueAccount, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
-    pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
+    esm_class::MessageType,
+    pdu::{Address, CommandId, CommandStatus, Npi, Ton},
     session::MessageRequest,
     text::{DataCoding, DefaultAlphabet},
 };

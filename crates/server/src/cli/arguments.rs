@@ -16,7 +16,7 @@ use ringtrue_domain::{
     account::{Email, Role},
     tenancy::{Name, ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::KeyPurpose;
+use ringtrue_engine::ports::keys::KeyPurpose;
 use strum::VariantNames as _;
 
 use super::{config::DEFAULT_CONFIG_DIR, dev::DEFAULT_DATA_DIR, error::EXIT_CODES};

@@ -4,7 +4,8 @@ use ringtrue_client::printer;
 use ringtrue_domain::{account::AccountId, timestamp};
 use ringtrue_engine::{
     Engine,
-    accounts::{AccessLink, AccountError, Accounts, Administrator, MemberError},
+    accounts::{AccessLink, AccountError, Accounts, MemberError},
+    actor::Administrator,
 };
 use serde_json::json;
 

@@ -8,7 +8,12 @@ use ringtrue_engine::{
     Engine, EngineDependencies,
     keys::{KeyRing, MasterKey},
     node::sample_database_time,
-    ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
+    ports::{
+        clock::{DatabaseClock, SystemClock},
+        combined::Store,
+        entropy::SystemEntropy,
+        store::StoreError,
+    },
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use ringtrue_sandbox::access::SandboxAccess;

@@ -11,7 +11,11 @@ use ringtrue_domain::{phone::Msisdn, tenancy::Mode, timestamp};
 use ringtrue_engine::{
     keys::{self, KeyRotation, KeySummary},
     node::NODE_TIMEOUT,
-    ports::{Clock, KeyPurpose, SystemClock, SystemEntropy},
+    ports::{
+        clock::{Clock, SystemClock},
+        entropy::SystemEntropy,
+        keys::KeyPurpose,
+    },
 };
 use ringtrue_store::{DistributionProgress, DistributionState};
 use serde_json::{Value, json};

@@ -11,10 +11,12 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    eligibility::{EligibilityExplanation, EligibilitySubject},
-    management::ManagementError,
-    networks::NetworkInfo,
-    number_lookup::SourceResult,
+    lookups::{
+        eligibility::{EligibilityExplanation, EligibilitySubject},
+        networks::NetworkInfo,
+        number_lookup::SourceResult,
+    },
+    tenants::ManagementError,
 };
 use serde_json::{Value, json};
 

@@ -9,8 +9,8 @@ use ringtrue_engine::{
     accounts::AccountError,
     control_plane::RefreshError,
     keys::{KeyUnsealError, ResetHashKeyError, RewrapError, RotateError},
-    management::ManagementError,
-    ports::StoreError,
+    ports::store::StoreError,
+    tenants::ManagementError,
 };
 use ringtrue_store::{MigrateError, OpenError};
 

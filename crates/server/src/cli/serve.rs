@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringtrue_client::{SignalAction, Signals};
-use ringtrue_engine::ports::SystemEntropy;
+use ringtrue_engine::ports::entropy::SystemEntropy;
 use tokio_util::sync::CancellationToken;
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ringtrue_client::{Progress, printer};
-use ringtrue_engine::ports::{Clock, StoreError};
+use ringtrue_engine::ports::{clock::Clock, store::StoreError};
 use ringtrue_store::{BackupError, BackupProgress, ExportOptions, TransferError, TransferProgress};
 use serde_json::json;
 use tempfile::NamedTempFile;

@@ -11,8 +11,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    management::{CreatedWorkspace, ManagementError},
-    ports::{Store, StoreError},
+    ports::{combined::Store, store::StoreError},
+    tenants::{CreatedWorkspace, ManagementError},
 };
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberLimit};
-use ringtrue_engine::{callback, management::TenantLimits, rate_limit::DefaultRateLimits};
+use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 use toml::Value;
 
@@ -62,7 +62,7 @@ pub struct Config {
     pub number_guard: NumberLimit,
     pub tenant_limits: TenantLimits,
     pub callbacks: CallbacksSection,
-    pub courier: callback::CourierLimits,
+    pub courier: callbacks::CourierLimits,
     /// Retention of numbers and callback bodies after the conclusion of their check.
     pub retention: SignedDuration,
     pub discovery_retention: SignedDuration,

@@ -4,7 +4,7 @@ use std::{collections::HashSet, iter, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
 use ringtrue_domain::network::{Network, NetworkDirectory, NetworkId};
-use ringtrue_engine::number_lookup::PrefixPolicy;
+use ringtrue_engine::lookups::number_lookup::PrefixPolicy;
 use ringtrue_operators::{
     client::ClientSettings,
     number_lookup::{

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
     web_url::{AddressPolicy, Host, UrlPolicy},
 };
-use ringtrue_engine::{callback, management::TenantLimits, rate_limit::DefaultRateLimits};
+use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_sandbox::directory::{DirectoryConfig, InvalidSubscriber, Subscriber};
 use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
 use serde::Deserialize;
@@ -226,7 +226,7 @@ fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError
 
 /// Destinations that have not responded yet may use a quarter of the slots, slow and failing ones another quarter. One
 /// destination may use a quarter of the queue.
-fn read_courier_limits(section: &Section<'_>) -> Result<callback::CourierLimits, ConfigError> {
+fn read_courier_limits(section: &Section<'_>) -> Result<callbacks::CourierLimits, ConfigError> {
     let in_flight = section.get("concurrency", integer(4..=100_000))?;
     let per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;
     let queued = section.get("queue", integer(4..=10_000_000))?;
@@ -234,7 +234,7 @@ fn read_courier_limits(section: &Section<'_>) -> Result<callback::CourierLimits,
         let allowed = format!("at most {in_flight}, the value of `callbacks.concurrency`");
         return Err(section.invalid("concurrency_per_destination", per_destination, allowed));
     }
-    Ok(callback::CourierLimits {
+    Ok(callbacks::CourierLimits {
         in_flight,
         unproven_in_flight: in_flight / 4,
         poor_in_flight: in_flight / 4,

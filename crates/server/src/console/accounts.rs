@@ -8,7 +8,7 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::{
     accounts::{AccessLink, Password, PasswordError, SessionListItem, SignInMethods},
-    ports::AccountSummary,
+    ports::accounts::AccountSummary,
 };
 
 use super::{

@@ -12,7 +12,7 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
 };
-use ringtrue_engine::ports::AuditFilter;
+use ringtrue_engine::ports::audit::AuditFilter;
 use strum::VariantArray as _;
 
 use super::{

@@ -17,12 +17,12 @@ use ringtrue_domain::{
     tenancy::Project,
 };
 use ringtrue_engine::{
-    callback::{
+    callbacks::{
         BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch,
         TestCallbackError,
     },
-    ports::{FailureState, ResendProgress},
-    rate_limit::RateLimitClass,
+    ports::callbacks::{FailureState, ResendProgress},
+    rate_limits::RateLimitClass,
 };
 
 use super::{

@@ -16,7 +16,10 @@ use ringtrue_domain::{
     product::{Product, Scope},
     tenancy::{Credential, CredentialOwner, Name},
 };
-use ringtrue_engine::management::{IssuedCredential, ManagementActor, ManagementError, NewCredential};
+use ringtrue_engine::{
+    actor::ManagementActor,
+    tenants::{IssuedCredential, ManagementError, NewCredential},
+};
 use strum::VariantArray as _;
 
 use super::{

@@ -15,8 +15,11 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     keys::RotateError,
-    management::KeyWithKid,
-    ports::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus, KeyPurpose},
+    ports::{
+        connectors::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus},
+        keys::KeyPurpose,
+    },
+    tenants::KeyWithKid,
 };
 
 use super::{

@@ -14,9 +14,11 @@ use ringtrue_domain::{
     tenancy::{Mode, Project, ProjectId},
 };
 use ringtrue_engine::{
-    eligibility::{EligibilityExplanation, EligibilitySubject},
-    networks::NetworkInfo,
-    rate_limit::RateLimitClass,
+    lookups::{
+        eligibility::{EligibilityExplanation, EligibilitySubject},
+        networks::NetworkInfo,
+    },
+    rate_limits::RateLimitClass,
 };
 
 use super::{

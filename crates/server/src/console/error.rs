@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::{
     accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError},
-    ports::StoreError,
+    ports::store::StoreError,
 };
 
 use super::page::{self, Layout};

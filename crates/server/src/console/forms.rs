@@ -3,7 +3,7 @@
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use http::{HeaderMap, StatusCode, request::Parts};
 use ringtrue_domain::account::Permission;
-use ringtrue_engine::{accounts::ClientInfo, rate_limit::RateLimitClass};
+use ringtrue_engine::{accounts::ClientInfo, rate_limits::RateLimitClass};
 
 use super::{
     error::{ConsoleError, to_sentence},

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::Mode};
 use ringtrue_engine::{
     activity::{CompletionPercentiles, OverviewFilter, OverviewPeriods, OverviewSpan, ProjectOverview},
-    ports::{NetworkActivity, PeriodActivity, WaitingCallbacks},
+    ports::activity::{NetworkActivity, PeriodActivity, WaitingCallbacks},
 };
 
 use super::{

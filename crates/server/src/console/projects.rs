@@ -17,11 +17,11 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::{
-    management::{
+    lookups::networks::Networks,
+    tenants::{
         BrandPatch, ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch,
         ReverseSmsPatch, SilentPatch, UpdatedProject, VerificationPatch,
     },
-    networks::Networks,
 };
 use strum::VariantArray as _;
 

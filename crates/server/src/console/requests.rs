@@ -12,7 +12,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{ClientId, Credential, CredentialOwner},
 };
-use ringtrue_engine::ports::{RequestLogEntry, RequestLogFilter, StatusClass};
+use ringtrue_engine::ports::request_log::{RequestLogEntry, RequestLogFilter, StatusClass};
 
 use super::{
     error::{ConsoleError, to_sentence},

@@ -19,10 +19,7 @@ use ringtrue_domain::{
     search,
     tenancy::Project,
 };
-use ringtrue_engine::{
-    management::{ManagementActor, NumberSearchError},
-    ports::RequestLogFilter,
-};
+use ringtrue_engine::{actor::ManagementActor, ports::request_log::RequestLogFilter, tenants::NumberSearchError};
 
 use super::{
     checks::{CheckRow, PRODUCTS, search_fields},

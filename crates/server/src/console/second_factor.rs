@@ -8,7 +8,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ringtrue_engine::accounts::{
-    PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorInput, SecondFactorSetup,
+    EnableSecondFactor, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup,
 };
 use ringtrue_verification_page::QrSvg;
 
@@ -158,7 +158,7 @@ async fn enable(
     let SetupForm { session, fields } = form;
     let field = |name| fields.get(name).unwrap_or_default();
     let next = next_path(fields.get("next"));
-    let input = SecondFactorInput {
+    let input = EnableSecondFactor {
         seed: field("seed"),
         code: field("code"),
         password: fields.raw("password").unwrap_or_default(),

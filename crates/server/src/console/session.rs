@@ -10,9 +10,10 @@ use ringtrue_domain::{
     tenancy::{Project, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    accounts::{AccessDenied, Administrator, ClientInfo, ConsoleUser, RequestCause, SESSION_MAX_AGE, SessionToken},
-    management::{ManagementActor, ManagementError},
-    rate_limit::{RateLimitClass, RateLimitState},
+    accounts::{AccessDenied, ClientInfo, ConsoleUser, RequestCause, SESSION_MAX_AGE, SessionToken},
+    actor::{Administrator, ManagementActor},
+    rate_limits::{RateLimitClass, RateLimitState},
+    tenants::ManagementError,
 };
 
 use super::{

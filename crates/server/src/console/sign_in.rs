@@ -13,7 +13,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_engine::{
     accounts::{InvitationError, LinkError, Password, PendingInvitation, SignInError, SignInStep},
-    ports::LinkPurpose,
+    ports::accounts::LinkPurpose,
 };
 
 use super::{

@@ -5,7 +5,7 @@ use axum::{extract::State, response::Response};
 use http::StatusCode;
 use ringtrue_callback_signature::diagnosis::ComparedLine;
 use ringtrue_domain::{account::Permission, lifecycle::CheckId, tenancy::Mode};
-use ringtrue_engine::callback::{PastedCallback, SignatureDebugError, SignatureDebugReport};
+use ringtrue_engine::callbacks::{PastedCallback, SignatureDebugError, SignatureDebugReport};
 
 use super::{
     error::{ConsoleError, to_sentence},

@@ -10,8 +10,8 @@ use axum::{
 use jiff::{Span, Timestamp, tz::TimeZone};
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
 use ringtrue_engine::{
-    management::{UsageReport, UsageRequest},
-    ports::{UsageGrouping, UsageRow},
+    ports::activity::{UsageGrouping, UsageRow},
+    tenants::{UsageReport, UsageRequest},
 };
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use ringtrue_engine::{Engine, networks::NetworkInfo};
+use ringtrue_engine::{Engine, lookups::networks::NetworkInfo};
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use ringtrue_domain::timestamp;
-use ringtrue_engine::management::Patch;
+use ringtrue_engine::tenants::Patch;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};

@@ -13,9 +13,9 @@ use ringtrue_domain::{
     tenancy::{Credential, Project},
 };
 use ringtrue_engine::{
+    actor::ManagementActor,
     idempotency::IdempotencyScope,
-    management::ManagementActor,
-    rate_limit::{RateLimitClass, RateLimitState},
+    rate_limits::{RateLimitClass, RateLimitState},
     tokens::TokenBearer,
 };
 

@@ -16,11 +16,13 @@ use ringtrue_domain::{
     timestamp,
 };
 use ringtrue_engine::{
-    callback::ScheduledResend,
-    checks::CreateError,
-    rate_limit::RateLimitClass,
-    reverse_sms::{CreateReverseSms, CreatedReverseSms},
-    sim_swap::CreateSimSwap,
+    callbacks::ScheduledResend,
+    checks::{
+        CreateError,
+        reverse_sms::{CreateReverseSms, CreatedReverseSms},
+        sim_swap::CreateSimSwap,
+    },
+    rate_limits::RateLimitClass,
 };
 use serde::Serialize;
 

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::{network::NetworkId, product::Product};
 use ringtrue_engine::{
-    eligibility::{self, ServingNetwork},
-    rate_limit::RateLimitClass,
+    lookups::eligibility::{self, ServingNetwork},
+    rate_limits::RateLimitClass,
 };
 use serde::{Serialize, Serializer};
 
@@ -145,7 +145,7 @@ async fn by_device_ip(
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_engine::networks::NetworkInfo;
+    use ringtrue_engine::lookups::networks::NetworkInfo;
 
     use super::*;
 

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::{CheckId, CheckStatus};
 use ringtrue_engine::{
-    callback::ResendError,
+    callbacks::ResendError,
     checks::{CreateError, ReadError},
-    eligibility::EligibilityError,
     idempotency::IdempotencyError,
-    management::{InvalidUrl, ManagementError},
-    ports::StoreError,
+    lookups::eligibility::EligibilityError,
+    ports::store::StoreError,
     silent::{RedeemError, RedirectError},
+    tenants::{InvalidUrl, ManagementError},
     verifications::GiveUpError,
 };
 use serde::Serialize;

@@ -16,8 +16,8 @@ use ringtrue_domain::{
     tenancy::{Credential, Mode},
 };
 use ringtrue_engine::{
-    ports::{Rejection, RequestLogEntry},
-    rate_limit::{RateLimitClass, RateLimitState},
+    ports::request_log::{Rejection, RequestLogEntry},
+    rate_limits::{RateLimitClass, RateLimitState},
     request_log::redaction,
 };
 use uuid::fmt::Hyphenated;

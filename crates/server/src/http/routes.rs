@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, any},
 };
-use ringtrue_engine::rate_limit::RateLimitClass;
+use ringtrue_engine::rate_limits::RateLimitClass;
 use tracing::Instrument;
 
 use super::{

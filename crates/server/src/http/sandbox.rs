@@ -9,7 +9,7 @@ use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
     tenancy::Mode,
 };
-use ringtrue_engine::rate_limit::RateLimitClass;
+use ringtrue_engine::rate_limits::RateLimitClass;
 
 use super::{
     app::App,

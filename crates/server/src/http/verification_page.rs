@@ -24,7 +24,7 @@ use ringtrue_domain::{
     verification::{Brand, BrandName, Locale, LogoUrl, Method, UserEnd},
 };
 use ringtrue_engine::{
-    rate_limit::{PageVisitorKey, RateLimitClass, RateLimitState},
+    rate_limits::{PageVisitorKey, RateLimitClass, RateLimitState},
     silent::{BrowserKey, NextStep, RedirectError, RedirectOutcome, VerificationReturn},
     verifications::{PageFailure, PageFollower, PageState, PageView},
 };

@@ -15,9 +15,9 @@ use ringtrue_domain::{
     verification::{Locale, Method, SEARCH_FIELDS},
 };
 use ringtrue_engine::{
-    callback::payload::StepBody,
+    callbacks::payload::StepBody,
     checks::CreateError,
-    rate_limit::RateLimitClass,
+    rate_limits::RateLimitClass,
     verifications::{CreateVerification, Redeemed, StepInstructions, Verification},
 };
 use serde::Serialize;

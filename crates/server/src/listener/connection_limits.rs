@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use ringtrue_engine::rate_limit::ip_bucket;
+use ringtrue_engine::rate_limits::ip_bucket;
 use tokio::{sync::oneshot, time::Instant};
 
 /// Connections selected for eviction in one pass, so that a full listener does not scan all of them for each new one.

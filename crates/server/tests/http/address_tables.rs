@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ringtrue_engine::ports::IpLocation;
+use ringtrue_engine::ports::lookups::IpLocation;
 
 use crate::{
     networks::{configured, world_with},

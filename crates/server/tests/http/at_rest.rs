@@ -4,9 +4,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::SignedDuration;
 use ringtrue_domain::{account::Role, audit::Action, page::PageRequest};
 use ringtrue_engine::{
-    accounts::Administrator,
+    actor::Administrator,
     keys::{self, KeyRing, MasterKey},
-    ports::{AuditFilter, KeyPurpose},
+    ports::{audit::AuditFilter, keys::KeyPurpose},
 };
 use serde_json::json;
 

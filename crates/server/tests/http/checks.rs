@@ -6,7 +6,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     tenancy::Mode,
 };
-use ringtrue_engine::networks::SilentNetworkRoute;
+use ringtrue_engine::lookups::networks::SilentNetworkRoute;
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
 

@@ -13,7 +13,11 @@ use ringtrue_callback_signature::parse_date;
 use ringtrue_domain::id::uuid_v7;
 use ringtrue_engine::{
     node::clock_skew,
-    ports::{Clock, Entropy, LastSeenDatabase, NodeId, SystemClock, SystemEntropy},
+    ports::{
+        clock::{Clock, SystemClock},
+        entropy::{Entropy, SystemEntropy},
+        node::{LastSeenDatabase, NodeId},
+    },
 };
 use ringtrue_server::wiring::RunningNode;
 use serde_json::json;

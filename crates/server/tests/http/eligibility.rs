@@ -6,9 +6,11 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
-    networks::SilentNetworkRoute,
-    number_lookup::{LookupSources, PrefixPolicy},
-    ports::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    lookups::{
+        networks::SilentNetworkRoute,
+        number_lookup::{LookupSources, PrefixPolicy},
+    },
+    ports::lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
 };
 use serde_json::{Value, json};
 

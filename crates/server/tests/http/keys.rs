@@ -7,7 +7,12 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     keys::{MasterKey, create_missing_keys},
-    ports::{Entropy, ManualClock, SealedKey, Store, SystemEntropy},
+    ports::{
+        clock::ManualClock,
+        combined::Store,
+        entropy::{Entropy, SystemEntropy},
+        keys::SealedKey,
+    },
 };
 use tokio::sync::OnceCell;
 

@@ -5,7 +5,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::SignedDuration;
 use ringtrue_engine::{
     keys::{self, KeyRotation},
-    ports::KeyPurpose,
+    ports::keys::KeyPurpose,
 };
 use ringtrue_server::config::BaseUrl;
 use serde_json::{Value, json};

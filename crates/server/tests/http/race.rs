@@ -8,7 +8,10 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{Clock, Inbox, SmsOutcome};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    sms::{Inbox, SmsOutcome},
+};
 use ringtrue_server::wiring::RunningNode;
 use serde_json::{Value, json};
 

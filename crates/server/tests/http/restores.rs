@@ -5,7 +5,10 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use ringtrue_engine::{
     Engine, EngineDependencies,
-    ports::{Clock, ManualClock, SystemEntropy},
+    ports::{
+        clock::{Clock, ManualClock},
+        entropy::SystemEntropy,
+    },
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use ringtrue_sandbox::access::SandboxAccess;

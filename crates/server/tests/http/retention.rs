@@ -11,7 +11,11 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    CallbackRecord, CallbackState, Clock, DeferredErasure, ErasureCounts, Inbox, SmsOutcome, TenantLookup,
+    callbacks::{CallbackRecord, CallbackState},
+    clock::Clock,
+    privacy::{DeferredErasure, ErasureCounts},
+    sms::{Inbox, SmsOutcome},
+    store::TenantLookup,
 };
 use ringtrue_test_support::poll_until;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
-use ringtrue_engine::ports::{
+use ringtrue_engine::ports::silent::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 use ringtrue_sandbox::access::DEFAULT_SIM;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, sim_swap::SimHistory};
 use ringtrue_engine::{
-    networks::SimSwapNetworkRoute,
-    ports::{SimSwapConnector, SimSwapRequest},
+    lookups::networks::SimSwapNetworkRoute,
+    ports::sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_sandbox::access::NumberScript;
 use ringtrue_test_support::WAIT_LIMIT;

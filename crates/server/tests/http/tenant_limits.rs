@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
-use ringtrue_engine::management::TenantLimits;
+use ringtrue_engine::tenants::TenantLimits;
 use serde_json::{Value, json};
 
 use crate::{

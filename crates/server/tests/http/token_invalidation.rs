@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use ringtrue_engine::{
     keys::{self, KeyRotation},
-    ports::KeyPurpose,
+    ports::keys::KeyPurpose,
 };
 use serde_json::{Value, json};
 use strum::VariantArray as _;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product};
-use ringtrue_engine::ports::UsageDelta;
+use ringtrue_engine::ports::activity::UsageDelta;
 use serde_json::{Value, json};
 
 use crate::{

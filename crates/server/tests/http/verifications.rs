@@ -10,7 +10,10 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    ports::{Clock, Inbox, SmsOutcome},
+    ports::{
+        clock::Clock,
+        sms::{Inbox, SmsOutcome},
+    },
     verifications::PageState,
 };
 use ringtrue_test_support::poll_until;

@@ -8,9 +8,13 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
-    management::CreatedWorkspace,
-    ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
-    rate_limit::DefaultRateLimits,
+    ports::{
+        clock::{Clock, DatabaseClock, ManualClock},
+        combined::Store,
+        entropy::SystemEntropy,
+    },
+    rate_limits::DefaultRateLimits,
+    tenants::CreatedWorkspace,
 };
 use ringtrue_server::{
     config::{self, Config, Environment},

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use ringtrue_engine::{keys::MasterKey, ports::entropy::SystemEntropy};
 use ringtrue_test_support::{
     http_client::{self, Request, token_request},
     poll_until,

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use ringtrue_engine::ports::{Entropy, SystemEntropy};
+use ringtrue_engine::ports::entropy::{Entropy, SystemEntropy};
 use ringtrue_test_support::{
     http_client::{self, Request},
     poll_until,

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use ringtrue_engine::{keys::MasterKey, ports::entropy::SystemEntropy};
 use ringtrue_test_support::{
     WAIT_LIMIT,
     http_client::{self, Request},

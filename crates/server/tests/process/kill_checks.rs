@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::{Entropy, SystemEntropy};
+use ringtrue_engine::ports::entropy::{Entropy, SystemEntropy};
 use ringtrue_test_support::{
     database::Database,
     http_client::{HttpResponse, Request, try_send},

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::{Entropy, SystemEntropy};
+use ringtrue_engine::ports::entropy::{Entropy, SystemEntropy};
 use ringtrue_test_support::{
     database::Database,
     http_client::{HttpResponse, Request, token_request, try_send},

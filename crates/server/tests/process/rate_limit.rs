@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::{Clock, SystemClock};
+use ringtrue_engine::ports::clock::{Clock, SystemClock};
 use ringtrue_test_support::{
     database::Database,
     http_client::{self, HttpResponse, Request},

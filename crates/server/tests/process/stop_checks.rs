@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::{Clock, SystemClock};
+use ringtrue_engine::ports::clock::{Clock, SystemClock};
 use ringtrue_test_support::{
     database::Database,
     http_client::{self, HttpResponse, Request},

@@ -15,8 +15,8 @@ use thiserror::Error;
 
 pub use self::{
     body::{
-        Address, AlertNotification, Bind, BindMode, BindResponseBody, DataSm, EsmClass, MessageResponseBody,
-        MessageType, Outbind, ShortMessage, VERSION_3_4, VERSION_5_0,
+        Address, AlertNotification, Bind, BindMode, BindResponseBody, DataSm, MessageResponseBody, Outbind,
+        ShortMessage, VERSION_3_4, VERSION_5_0,
     },
     constants::{CommandId, CommandStatus, Npi, TlvTag, Ton},
     field::{EncodeError, MalformedBody, TextField, Tlv, Tlvs},

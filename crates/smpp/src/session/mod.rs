@@ -10,7 +10,7 @@
 //! another; this time does not count against the peer's timeouts. Calls of the [`Link`] wait while `request_window`
 //! requests are pending.
 //!
-//! Deliberately absent: spawning (the caller owns the task), reconnecting, logging (see [`SessionEvent`]), and checks
+//! Deliberately absent: spawning (the caller owns the task), reconnecting, logging (see [`SessionAnomaly`]), and checks
 //! of operations against the bind mode, which are up to the handler.
 
 mod bind;
@@ -29,10 +29,10 @@ pub use self::bind::{BindError, PendingBind};
 use self::transport::Transport;
 use crate::{
     content::MessageContent,
+    esm_class::EsmClass,
     pdu::{
-        Address, AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, EsmClass,
-        InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Outbind, Request, Response, ResponseBody, ShortMessage,
-        Tlvs,
+        Address, AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, InvalidPduLength,
+        MAX_PDU_OCTETS, MessageResponseBody, Outbind, Request, Response, ResponseBody, ShortMessage, Tlvs,
     },
 };
 
@@ -75,9 +75,9 @@ pub trait RequestHandler: Sync {
     /// handler that must not lose the message stores it before it returns.
     fn on_request(&self, request: MessageRequest) -> impl Future<Output = MessageResponse> + Send;
 
-    /// Observes an event.
-    fn on_event(&self, event: SessionEvent) {
-        let _ = event;
+    /// Observes an anomaly.
+    fn on_anomaly(&self, anomaly: SessionAnomaly) {
+        let _ = anomaly;
     }
 }
 
@@ -155,9 +155,9 @@ impl MessageResponse {
     }
 }
 
-/// An event that does not end the session.
+/// Something unexpected that does not end the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SessionEvent {
+pub enum SessionAnomaly {
     /// The peer sent a malformed PDU. Malformed requests were rejected.
     MalformedPdu(DecodeError),
     /// The peer sent an unsupported request. It was rejected with `generic_nack`.

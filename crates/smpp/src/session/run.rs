@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     MessageRequest, MessageResponse, QueuedRequest, RequestError, RequestHandler, SequenceNumbers, Session,
-    SessionConfig, SessionError, SessionEvent, UnboundBy,
+    SessionAnomaly, SessionConfig, SessionError, UnboundBy,
     transport::{PduReader, PduWriter, Transport},
 };
 use crate::pdu::{
@@ -227,11 +227,11 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
             Body::Response(response) => return self.on_response(sequence, response),
             Body::Unknown(unknown) if unknown.command.is_response() => {
                 let (command, status) = (unknown.command, unknown.status);
-                self.handler.on_event(SessionEvent::UnmatchedResponse { command, status, sequence });
+                self.handler.on_anomaly(SessionAnomaly::UnmatchedResponse { command, status, sequence });
             }
             Body::Unknown(unknown) => {
                 self.send_response(sequence, CommandStatus::INVALID_COMMAND_ID, ResponseBody::GenericNack);
-                self.handler.on_event(SessionEvent::UnknownCommand { command: unknown.command, sequence });
+                self.handler.on_anomaly(SessionAnomaly::UnknownCommand { command: unknown.command, sequence });
             }
         }
         None
@@ -246,7 +246,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         } else if command != CommandId::OUTBIND && command != CommandId::ALERT_NOTIFICATION {
             self.send_response(sequence, error.reason.status(), ResponseBody::empty_for(command));
         }
-        self.handler.on_event(SessionEvent::MalformedPdu(error));
+        self.handler.on_anomaly(SessionAnomaly::MalformedPdu(error));
     }
 
     fn on_request(&mut self, sequence: u32, request: Request) -> Option<SessionEnd> {
@@ -259,8 +259,8 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
                 self.send_response(sequence, CommandStatus::ALREADY_BOUND, ResponseBody::empty_for(request.command()));
             }
             Request::Unbind => return Some(SessionEnd::UnboundByPeer { sequence }),
-            Request::Outbind(outbind) => self.handler.on_event(SessionEvent::Outbind(outbind)),
-            Request::AlertNotification(alert) => self.handler.on_event(SessionEvent::AlertNotification(alert)),
+            Request::Outbind(outbind) => self.handler.on_anomaly(SessionAnomaly::Outbind(outbind)),
+            Request::AlertNotification(alert) => self.handler.on_anomaly(SessionAnomaly::AlertNotification(alert)),
         }
         None
     }
@@ -287,7 +287,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         } else if matches!(self.phase, Phase::Unbinding { sequence: ours, .. } if ours == sequence) {
             return Some(SessionEnd::Unbound);
         } else if *body != ResponseBody::EnquireLink {
-            self.handler.on_event(SessionEvent::UnmatchedResponse { command, status, sequence });
+            self.handler.on_anomaly(SessionAnomaly::UnmatchedResponse { command, status, sequence });
         }
         None
     }
@@ -328,13 +328,13 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
     fn on_completed(&mut self, CompletedRequest { sequence, command, response }: CompletedRequest) {
         let Some(MessageResponse { status, body }) = response else {
             self.reject_temporarily(sequence, command);
-            self.handler.on_event(SessionEvent::HandlerTimedOut { command, sequence });
+            self.handler.on_anomaly(SessionAnomaly::HandlerTimedOut { command, sequence });
             return;
         };
         let response = Pdu::response(sequence, status, message_response_body(command, body));
         if let Err(error) = self.writer.write_pdu(&response) {
             self.send_response(sequence, CommandStatus::SYSTEM_ERROR, ResponseBody::empty_for(command));
-            self.handler.on_event(SessionEvent::ResponseEncodingFailed { command, sequence, error });
+            self.handler.on_anomaly(SessionAnomaly::ResponseEncodingFailed { command, sequence, error });
         }
     }
 
@@ -353,7 +353,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         while let Some(pending) = self.pending_requests.pop_front_if(|request| request.deadline <= now) {
             let (command, sequence) = (pending.command, pending.sequence);
             pending.complete(Err(RequestError::TimedOut));
-            self.handler.on_event(SessionEvent::ResponseTimedOut { command, sequence });
+            self.handler.on_anomaly(SessionAnomaly::ResponseTimedOut { command, sequence });
         }
         if matches!(self.phase, Phase::Unbinding { deadline, .. } if deadline <= now) {
             return Some(SessionEnd::Unbound);

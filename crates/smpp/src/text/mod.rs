@@ -11,7 +11,10 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use self::gsm::Septets;
-use crate::{pdu::EsmClass, udh};
+use crate::{
+    esm_class::EsmClass,
+    udh::{self, ConcatenationReference},
+};
 
 /// The `data_coding` field.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Debug)]
@@ -123,32 +126,6 @@ pub fn encode_text(text: &str) -> (DataCoding, Vec<u8>) {
     match gsm::encode(text) {
         Some(octets) => (DataCoding::DEFAULT, octets),
         None => (DataCoding::UCS2, text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
-    }
-}
-
-/// Reference number of a concatenated message. The sender chooses its width, which is part of the reference: two
-/// messages may use the same value in different widths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConcatenationReference {
-    EightBit(u8),
-    /// Also of `sar_msg_ref_num`.
-    SixteenBit(u16),
-}
-
-impl ConcatenationReference {
-    pub fn value(self) -> u16 {
-        match self {
-            ConcatenationReference::EightBit(reference) => reference.into(),
-            ConcatenationReference::SixteenBit(reference) => reference,
-        }
-    }
-
-    /// One octet or two.
-    pub fn to_octets(self) -> Vec<u8> {
-        match self {
-            ConcatenationReference::EightBit(reference) => vec![reference],
-            ConcatenationReference::SixteenBit(reference) => reference.to_be_bytes().to_vec(),
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 use bytes::BytesMut;
 use ringtrue_smpp::{
+    esm_class::{EsmClass, MessageType},
     pdu::{
         Address, AlertNotification, Bind, BindMode, BindResponseBody, Body, CommandId, CommandStatus, DataSm,
-        DecodeError, EncodeError, EsmClass, InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, MessageType, Npi,
-        Outbind, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs, Ton, UnknownPdu, VERSION_5_0, next_frame,
+        DecodeError, EncodeError, InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Npi, Outbind, Pdu, Request,
+        ResponseBody, ShortMessage, TlvTag, Tlvs, Ton, UnknownPdu, VERSION_5_0, next_frame,
     },
     text::DataCoding,
 };

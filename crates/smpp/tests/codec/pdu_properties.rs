@@ -1,10 +1,10 @@
 use bytes::BytesMut;
 use proptest::{collection::vec, prelude::*};
 use ringtrue_smpp::{
+    esm_class::EsmClass,
     pdu::{
-        Address, BindMode, BindResponseBody, Body, CommandStatus, DataSm, DecodeError, EsmClass, MAX_PDU_OCTETS,
-        MalformedBody, MessageResponseBody, Npi, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs, Ton,
-        next_frame,
+        Address, BindMode, BindResponseBody, Body, CommandStatus, DataSm, DecodeError, MAX_PDU_OCTETS, MalformedBody,
+        MessageResponseBody, Npi, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs, Ton, next_frame,
     },
     text::DataCoding,
 };

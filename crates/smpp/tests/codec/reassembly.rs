@@ -3,8 +3,8 @@ use std::time::Duration;
 use ringtrue_smpp::{
     pdu::{Address, ShortMessage},
     reassembly::{PartOutcome, Reassembly, ReassemblyError, ReassemblyLimits},
-    text::{ConcatenationReference, DataCoding, DefaultAlphabet},
-    udh::Segment,
+    text::{DataCoding, DefaultAlphabet},
+    udh::{ConcatenationReference, Segment},
 };
 
 struct TestReassembly {

@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use proptest::{collection::vec, prelude::*};
 use ringtrue_smpp::{
-    pdu::{Address, DataSm, EsmClass, ShortMessage, TlvTag, Tlvs},
+    esm_class::EsmClass,
+    pdu::{Address, DataSm, ShortMessage, TlvTag, Tlvs},
     reassembly::{PartOutcome, Reassembly, ReassemblyLimits},
-    text::{
-        ConcatenationReference, DataCoding, DefaultAlphabet, MessagePart, TextCoding, encode_text, gsm, split_text,
-    },
-    udh::{self, InformationElement, MalformedUdh, Segment},
+    text::{DataCoding, DefaultAlphabet, MessagePart, TextCoding, encode_text, gsm, split_text},
+    udh::{self, ConcatenationReference, InformationElement, MalformedUdh, Segment},
 };
 
 #[test]

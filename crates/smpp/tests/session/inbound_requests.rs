@@ -3,7 +3,7 @@ use ringtrue_smpp::{
         AlertNotification, Bind, BindMode, CommandId, CommandStatus, DataSm, MessageResponseBody, Outbind, Request,
         ResponseBody, Tlvs,
     },
-    session::{MessageRequest, MessageResponse, SessionConfig, SessionError, SessionEvent},
+    session::{MessageRequest, MessageResponse, SessionAnomaly, SessionConfig, SessionError},
 };
 use tokio::time::sleep;
 
@@ -52,8 +52,8 @@ async fn every_operation_gets_its_response() {
     // These two have no response.
     fixture.peer.request(4, Request::AlertNotification(AlertNotification::default())).await;
     fixture.peer.request(5, Request::Outbind(Outbind::default())).await;
-    assert_eq!(fixture.events.recv().await, Some(SessionEvent::AlertNotification(AlertNotification::default())));
-    assert_eq!(fixture.events.recv().await, Some(SessionEvent::Outbind(Outbind::default())));
+    assert_eq!(fixture.events.recv().await, Some(SessionAnomaly::AlertNotification(AlertNotification::default())));
+    assert_eq!(fixture.events.recv().await, Some(SessionAnomaly::Outbind(Outbind::default())));
     fixture.expect_working().await;
 }
 
@@ -63,7 +63,7 @@ async fn unencodable_response_becomes_a_system_error() {
     fixture.peer.deliver(1).await;
     fixture.next_request().await.respond(MessageResponse::accepted("x".repeat(65)));
     fixture.peer.expect_deliver_response(1, CommandStatus::SYSTEM_ERROR).await;
-    assert!(matches!(fixture.events.recv().await, Some(SessionEvent::ResponseEncodingFailed { sequence: 1, .. })));
+    assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::ResponseEncodingFailed { sequence: 1, .. })));
     fixture.expect_working().await;
 }
 
@@ -79,7 +79,7 @@ async fn slow_handler_causes_a_temporary_error() {
         .peer
         .expect_response(2, CommandStatus::MESSAGE_QUEUE_FULL, ResponseBody::empty_for(CommandId::SUBMIT_SM))
         .await;
-    let timed_out = SessionEvent::HandlerTimedOut { command: CommandId::DELIVER_SM, sequence: 1 };
+    let timed_out = SessionAnomaly::HandlerTimedOut { command: CommandId::DELIVER_SM, sequence: 1 };
     assert_eq!(fixture.events.recv().await, Some(timed_out));
     fixture.expect_working().await;
 }
@@ -140,19 +140,19 @@ async fn malformed_pdus_do_not_end_the_session() {
     // A truncated `deliver_sm`, `query_sm`, a vendor-specific request, and unmatched responses.
     fixture.peer.send_octets(&[header(18, [0, 0, 0, 5], 1), vec![0, 1]].concat()).await;
     fixture.peer.expect_deliver_response(1, CommandStatus::INVALID_COMMAND_LENGTH).await;
-    assert!(matches!(fixture.events.recv().await, Some(SessionEvent::MalformedPdu(error)) if error.sequence == 1));
+    assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::MalformedPdu(error)) if error.sequence == 1));
     for command in [[0, 0, 0, 3], [0, 1, 2, 3]] {
         fixture.peer.send_octets(&header(16, command, 2)).await;
         fixture.peer.expect_response(2, CommandStatus::INVALID_COMMAND_ID, ResponseBody::GenericNack).await;
-        assert!(matches!(fixture.events.recv().await, Some(SessionEvent::UnknownCommand { sequence: 2, .. })));
+        assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::UnknownCommand { sequence: 2, .. })));
     }
     for command in [[0x80, 1, 2, 3], [0x80, 0, 0, 0], [0x80, 0, 0, 5]] {
         fixture.peer.send_octets(&header(16, command, 3)).await;
-        assert!(matches!(fixture.events.recv().await, Some(SessionEvent::UnmatchedResponse { sequence: 3, .. })));
+        assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::UnmatchedResponse { sequence: 3, .. })));
     }
     // A malformed notification gets no response.
     fixture.peer.send_octets(&header(16, [0, 0, 1, 2], 4)).await;
-    assert!(matches!(fixture.events.recv().await, Some(SessionEvent::MalformedPdu(error)) if error.sequence == 4));
+    assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::MalformedPdu(error)) if error.sequence == 4));
     fixture.expect_working().await;
 }
 

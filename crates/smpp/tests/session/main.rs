@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use ringtrue_smpp::{
     pdu::{Address, CommandStatus, MAX_PDU_OCTETS, Pdu, Request, ResponseBody, ShortMessage, next_frame},
     session::{
-        Link, MessageRequest, MessageResponse, RequestHandler, Session, SessionConfig, SessionError, SessionEvent,
+        Link, MessageRequest, MessageResponse, RequestHandler, Session, SessionAnomaly, SessionConfig, SessionError,
         UnboundBy,
     },
 };
@@ -107,7 +107,7 @@ fn message(text: &str) -> ShortMessage {
 /// Handler with responses from the test.
 struct TestHandler {
     requests: mpsc::UnboundedSender<ReceivedRequest>,
-    events: mpsc::UnboundedSender<SessionEvent>,
+    events: mpsc::UnboundedSender<SessionAnomaly>,
 }
 
 /// A message request without a response yet.
@@ -133,7 +133,7 @@ impl RequestHandler for TestHandler {
         response.await.unwrap_or_else(|_| CommandStatus::RECEIVER_PERMANENT_ERROR.into())
     }
 
-    fn on_event(&self, event: SessionEvent) {
+    fn on_anomaly(&self, event: SessionAnomaly) {
         // Fails after the end of the test.
         let _ = self.events.send(event);
     }
@@ -144,7 +144,7 @@ struct Fixture {
     peer: Peer,
     link: Link,
     requests: mpsc::UnboundedReceiver<ReceivedRequest>,
-    events: mpsc::UnboundedReceiver<SessionEvent>,
+    events: mpsc::UnboundedReceiver<SessionAnomaly>,
     session: JoinSet<Result<UnboundBy, SessionError>>,
 }
 

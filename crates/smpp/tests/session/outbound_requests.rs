@@ -1,6 +1,6 @@
 use ringtrue_smpp::{
     pdu::{AlertNotification, CommandId, CommandStatus, DataSm, MessageResponseBody, Pdu, Request, ResponseBody, Tlvs},
-    session::{RequestError, SessionConfig, SessionError, SessionEvent},
+    session::{RequestError, SessionAnomaly, SessionConfig, SessionError},
 };
 use tokio::time::{Instant, sleep};
 
@@ -94,11 +94,11 @@ async fn missing_response_times_out() {
     let start = Instant::now();
     assert_eq!(link.submit_sm(message("a")).await, Err(RequestError::TimedOut));
     assert_eq!(seconds_since(start), 10);
-    let timed_out = SessionEvent::ResponseTimedOut { command: CommandId::SUBMIT_SM, sequence: 1 };
+    let timed_out = SessionAnomaly::ResponseTimedOut { command: CommandId::SUBMIT_SM, sequence: 1 };
     assert_eq!(fixture.events.recv().await, Some(timed_out));
     assert!(fixture.peer.receive().await.is_some());
     fixture.peer.respond(1, CommandStatus::OK, submit_response("late")).await;
-    assert!(matches!(fixture.events.recv().await, Some(SessionEvent::UnmatchedResponse { sequence: 1, .. })));
+    assert!(matches!(fixture.events.recv().await, Some(SessionAnomaly::UnmatchedResponse { sequence: 1, .. })));
     fixture.expect_working().await;
 }
 

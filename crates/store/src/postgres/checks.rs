@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber};
-use ringtrue_engine::ports::{CodeHash, ConcludeOutcome, NewCallback};
+use ringtrue_engine::ports::{callbacks::NewCallback, checks::ConcludeOutcome, hashes::CodeHash};
 use tokio_postgres::Row as PostgresRow;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_engine::ports::{ClaimOutcome, IdempotencyClaim};
+use ringtrue_engine::ports::idempotency::{ClaimOutcome, IdempotencyClaim};
 use uuid::Uuid;
 
 use super::{

@@ -15,7 +15,7 @@ use std::{
 
 use deadpool_postgres::PoolError;
 use futures_util::future::BoxFuture;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use jiff::Timestamp;
 use ringtrue_domain::{lifecycle::Reference, network::NetworkId, reverse_sms::NumberLimit, verification::Locale};
-use ringtrue_engine::ports::{CreateCheckOutcome, IdempotentResponse};
+use ringtrue_engine::ports::{checks::CreateCheckOutcome, idempotency::IdempotentResponse};
 use uuid::Uuid;
 
 use super::{

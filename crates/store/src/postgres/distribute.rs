@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::{Client, types::ToSql};
 
 use super::{

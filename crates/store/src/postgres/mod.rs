@@ -31,9 +31,8 @@ mod transaction;
 use std::{sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
-use ringtrue_engine::{
-    ports::{AttemptSettlement, IdempotencyClaim, StoreError},
-    search_limit::SearchPermit,
+use ringtrue_engine::ports::{
+    callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
 };
 use tokio::{
     sync::{Notify, oneshot},

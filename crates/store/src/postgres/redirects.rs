@@ -1,7 +1,7 @@
 //! Batched changes of redirect sessions.
 
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::ports::BeginRedirect;
+use ringtrue_engine::ports::silent::BeginRedirect;
 
 use super::{
     BatchQueues,

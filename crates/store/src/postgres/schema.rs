@@ -1,7 +1,7 @@
 //! Migrations of a `PostgreSQL` database.
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::Client;
 
 use super::connect::{PostgresConnector, store_error};

@@ -1,7 +1,7 @@
 //! Batched settlements of callback attempts.
 
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::ports::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
+use ringtrue_engine::ports::callbacks::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
 
 use super::{
     BatchQueues,

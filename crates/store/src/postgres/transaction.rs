@@ -8,7 +8,7 @@ use std::{
 use bytes::BytesMut;
 use deadpool_postgres::Transaction;
 use futures_util::future::BoxFuture;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::{
     error::SqlState,
     types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked},

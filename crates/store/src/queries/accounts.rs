@@ -12,14 +12,20 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::{
-    AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn, KeyId,
-    LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, RowSigner, SealedSeed, SecondFactor,
-    SecondFactorUse, StoreError, TokenHash,
+    accounts::{
+        AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
+        LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
+        SecondFactorUse,
+    },
+    hashes::TokenHash,
+    keys::KeyId,
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{
     PagedQuery, SqlStore,
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     members::{read_grants, store_grants, void_invitations},
     placeholders,
     row_macs::{

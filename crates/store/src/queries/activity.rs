@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, StoreError,
-    WaitingCallbacks,
+    activity::{
+        ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, WaitingCallbacks,
+    },
+    store::StoreError,
 };
 use strum::VariantArray as _;
 

@@ -10,12 +10,15 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback, FailedCallbackQuery, FailureState,
-    IdempotentResponse, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
-    StoreError, TenantLookup,
+    callbacks::{
+        AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback, FailedCallbackQuery,
+        FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
+    },
+    idempotency::IdempotentResponse,
+    store::{StoreError, TenantLookup},
 };
 
-use super::{SqlStore, deployment::insert_audit_event, first_id_after, idempotency, placeholders};
+use super::{SqlStore, audit::insert_audit_event, first_id_after, idempotency, placeholders};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
     driver::{Database, TransactionEnd, Tx, work},

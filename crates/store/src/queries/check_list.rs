@@ -21,7 +21,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{CheckQuery, StoreError};
+use ringtrue_engine::ports::{checks::CheckQuery, store::StoreError};
 use uuid::Uuid;
 
 use crate::{

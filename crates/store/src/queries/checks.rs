@@ -16,13 +16,17 @@ use ringtrue_domain::{
     tenancy::ProjectId,
     verification::Method,
 };
-use ringtrue_engine::{
-    ports::{
-        BeginRedirect, CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, ConsumedState,
-        CreateCheckOutcome, Expectation, IdempotentResponse, MarkedPending, NewCallback, NewCheck,
-        RedirectSessionRecord, RedirectSessionStore, SealedVerdict, StoreError, TenantLookup, TokenHash, UsageDelta,
+use ringtrue_engine::ports::{
+    activity::UsageDelta,
+    callbacks::NewCallback,
+    checks::{
+        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, Expectation, MarkedPending, NewCheck,
     },
+    hashes::{CodeHash, TokenHash},
+    idempotency::IdempotentResponse,
     search_limit::SearchLimiter,
+    silent::{BeginRedirect, ConsumedState, RedirectSessionRecord, RedirectSessionStore, SealedVerdict},
+    store::{StoreError, TenantLookup},
 };
 use uuid::Uuid;
 

@@ -1,17 +1,20 @@
 //! The control plane: its version, changes since a version, sealed keys, revocations.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::audit::AuditEvent;
 use ringtrue_engine::ports::{
-    AlteredRow, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, HashKeyReset, KeyId, KeyPurpose, KeyStore,
-    Revocation, RevocationStore, RowSigner, SealedKey, StoreError,
+    control_plane::{ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion},
+    keys::{HashKeyReset, KeyId, KeyPurpose, KeyStore, SealedKey},
+    row_mac::RowSigner,
+    store::{AlteredRow, StoreError},
+    tokens::{Revocation, RevocationStore},
 };
 use tokio::sync::Notify;
 
-use super::{SqlStore, deployment::insert_audit_event, row_macs};
+use super::{SqlStore, audit::insert_audit_event, row_macs};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
@@ -122,7 +125,7 @@ async fn list_keys(tx: &mut dyn Tx) -> Result<Vec<SealedKey>, StoreError> {
 #[async_trait]
 impl<D: Database> KeyStore for SqlStore<D> {
     fn set_row_signer(&self, signer: Arc<dyn RowSigner>) {
-        *self.signer.write().unwrap_or_else(PoisonError::into_inner) = Some(signer);
+        *self.signer.write() = Some(signer);
     }
 
     async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError> {

@@ -1,7 +1,10 @@
 //! Claims on idempotency keys, and stored responses.
 
 use async_trait::async_trait;
-use ringtrue_engine::ports::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, StoreError};
+use ringtrue_engine::ports::{
+    idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse},
+    store::StoreError,
+};
 use uuid::Uuid;
 
 use super::SqlStore;

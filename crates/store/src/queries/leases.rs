@@ -2,7 +2,11 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::{Lease, LeaseRequest, LeaseStore, NodeId, StoreError};
+use ringtrue_engine::ports::{
+    leases::{Lease, LeaseRequest, LeaseStore},
+    node::NodeId,
+    store::StoreError,
+};
 
 use super::SqlStore;
 use crate::{
@@ -19,7 +23,7 @@ const TAKE: &str = "insert into leases (name, holder_id, expires_at, links_up) v
        set holder_id = excluded.holder_id, expires_at = excluded.expires_at, links_up = excluded.links_up
        where leases.holder_id = excluded.holder_id or leases.expires_at <= $5";
 
-/// The database's time, as in [`database_time`](ringtrue_engine::ports::NodeStore::database_time).
+/// The database's time, as in [`database_time`](ringtrue_engine::ports::node::NodeStore::database_time).
 async fn database_now<D: Database>(tx: &mut dyn Tx, machine_now: Timestamp) -> Result<Timestamp, StoreError> {
     let Some(row) = tx.first(D::READ_TIME_SQL, &[]).await? else { return Ok(machine_now) };
     let mut row = row.reader("database_state");

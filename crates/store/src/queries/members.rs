@@ -9,14 +9,15 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash, RowSigner,
-    StoreError,
+    accounts::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, MemberStore, MembershipGrants, PasswordHash},
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{
     PagedQuery, SqlStore,
     accounts::{account_columns, read_account},
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     row_macs::{
         account_grants_rights, invitation_fields, membership_fields, read_mac, sign_account, signed_invitation,
         signed_membership,

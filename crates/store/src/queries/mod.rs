@@ -8,6 +8,7 @@
 
 mod accounts;
 mod activity;
+mod audit;
 mod callbacks;
 mod check_list;
 mod checks;
@@ -27,20 +28,18 @@ mod tenants;
 pub(crate) mod usage;
 mod verifications;
 
-use std::{
-    borrow::Cow,
-    sync::{PoisonError, RwLock},
-};
+use std::borrow::Cow;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{ControlPlaneVersion, Store, StoreError};
+use ringtrue_engine::ports::{combined::Store, control_plane::ControlPlaneVersion, store::StoreError};
 use uuid::Uuid;
 
 use row_macs::Signer;
@@ -78,7 +77,7 @@ impl<D: Database> SqlStore<D> {
 
     /// What signs and verifies rows.
     fn signer(&self) -> Result<Signer, StoreError> {
-        let signer = self.signer.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let signer = self.signer.read().clone();
         signer.ok_or_else(|| StoreError::Refused("rows cannot be verified: no key is loaded".to_owned()))
     }
 
@@ -120,7 +119,7 @@ impl<D: Database> SqlStore<D> {
             if !tx.exists(sql, &values).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            deployment::insert_audit_event(tx, &event).await?;
+            audit::insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
         .await

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
-use ringtrue_engine::ports::{DeferredErasure, ErasureCounts, PrivacyStore, StoreError};
+use ringtrue_engine::ports::{
+    privacy::{DeferredErasure, ErasureCounts, PrivacyStore},
+    store::StoreError,
+};
 use uuid::Uuid;
 
-use super::{SqlStore, deployment::insert_audit_event, placeholders};
+use super::{SqlStore, audit::insert_audit_event, placeholders};
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx, work},
     row::{Row, Value, values},

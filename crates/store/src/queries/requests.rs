@@ -8,7 +8,8 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass, StoreError,
+    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass},
+    store::StoreError,
 };
 
 use super::{PagedQuery, SqlStore, placeholders};

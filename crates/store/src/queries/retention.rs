@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::{Timestamp, tz::TimeZone};
-use ringtrue_engine::ports::{DeletedChecks, StoreError};
+use ringtrue_engine::ports::{node::DeletedChecks, store::StoreError};
 use uuid::Uuid;
 
 use super::{SqlStore, placeholders};
@@ -30,7 +30,7 @@ const MAX_ERASURES: i64 = 1_000;
 const MOVE_BOUNDARY: &str = "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
 
 impl<D: Database> SqlStore<D> {
-    /// See [`HousekeepingStore::delete_old_checks`](ringtrue_engine::ports::HousekeepingStore::delete_old_checks).
+    /// See [`HousekeepingStore::delete_old_checks`](ringtrue_engine::ports::node::HousekeepingStore::delete_old_checks).
     pub(super) async fn delete_checks_before(
         &self,
         before: Timestamp,

@@ -11,8 +11,12 @@ use ringtrue_domain::{
     tenancy::{ClientId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    AlteredRow, ControlPlaneVersion, HashKeyReset, LinkPurpose, MembershipGrants, RowFields, RowMac, RowSigner,
-    SealedKey, StoreError, TokenHash, credential_fields,
+    accounts::{LinkPurpose, MembershipGrants},
+    control_plane::ControlPlaneVersion,
+    hashes::TokenHash,
+    keys::{HashKeyReset, SealedKey},
+    row_mac::{RowFields, RowMac, RowSigner, credential_fields},
+    store::{AlteredRow, StoreError},
 };
 
 use super::{

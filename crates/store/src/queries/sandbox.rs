@@ -6,7 +6,10 @@ use ringtrue_domain::{
     lifecycle::{NumberHash, Sealed},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{SandboxStore, SimulatedSimSwap, StoreError};
+use ringtrue_engine::ports::{
+    simulated_sims::{SandboxStore, SimulatedSimSwap},
+    store::StoreError,
+};
 
 use super::SqlStore;
 use crate::{

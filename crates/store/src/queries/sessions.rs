@@ -13,15 +13,20 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    LoginAttempt, LoginBlocked, LoginThrottleKey, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink,
-    PasswordChange, PasswordHash, RowSigner, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin,
-    SessionRecord, SessionStore, SessionSummary, StoreError, TokenHash,
+    accounts::{
+        LoginAttempt, LoginBlocked, LoginThrottleKey, MembershipGrants, NewOneTimeLink, NewSession, OneTimeLink,
+        PasswordChange, PasswordHash, SecondFactorProof, SecondFactorUse, SessionAccess, SessionOrigin, SessionRecord,
+        SessionStore, SessionSummary,
+    },
+    hashes::TokenHash,
+    row_mac::RowSigner,
+    store::StoreError,
 };
 
 use super::{
     SqlStore,
     accounts::{account_columns, end_access, read_account},
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     members::{grants_or_null, read_grants},
     placeholders,
     row_macs::{

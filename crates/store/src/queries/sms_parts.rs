@@ -6,7 +6,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::lifecycle::Sealed;
-use ringtrue_engine::ports::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartStore, StoreError};
+use ringtrue_engine::ports::{
+    sms::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartStore},
+    store::StoreError,
+};
 use uuid::Uuid;
 
 use super::SqlStore;

@@ -9,14 +9,19 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    ControlPlaneVersion, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
-    DeleteCredentialOutcome, IdempotentResponse, ProjectStore, RotateCredentialOutcome, RowSigner, StoreError,
-    TenantLookup, UpdateProjectOutcome, WorkspaceStore, credential_fields,
+    control_plane::ControlPlaneVersion,
+    idempotency::IdempotentResponse,
+    row_mac::{RowSigner, credential_fields},
+    store::{StoreError, TenantLookup},
+    tenants::{
+        CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore, DeleteCredentialOutcome,
+        ProjectStore, RotateCredentialOutcome, UpdateProjectOutcome, WorkspaceStore,
+    },
 };
 
 use super::{
     PagedQuery, SqlStore,
-    deployment::{insert_audit_event, insert_audit_events},
+    audit::{insert_audit_event, insert_audit_events},
     idempotency,
     row_macs::{sign_credential, verify_credential},
 };

@@ -10,7 +10,10 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore};
+use ringtrue_engine::ports::{
+    activity::{UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore},
+    store::StoreError,
+};
 
 use super::SqlStore;
 use crate::{

@@ -10,9 +10,14 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, MarkedPending, NewRedirectSession,
-    NumberLimitQuery, OpenedSession, PageVersion, StoreError, TokenHash, UsageDelta, VerificationRecord,
-    VerificationStore,
+    activity::UsageDelta,
+    checks::MarkedPending,
+    hashes::TokenHash,
+    store::StoreError,
+    verifications::{
+        Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, NewRedirectSession,
+        NumberLimitQuery, OpenedSession, PageVersion, VerificationRecord, VerificationStore,
+    },
 };
 
 use super::{

@@ -4,12 +4,10 @@
 //! thousands of pages. After a bulk write, which changes many pages, another connection does this first. It blocks
 //! neither the writer nor readers, and leaves little for the writer to copy.
 
-use std::{
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use std::path::PathBuf;
 
-use ringtrue_engine::ports::StoreError;
+use parking_lot::Mutex;
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::Connection;
 
 use super::connection::{Access, open, store_error};
@@ -28,7 +26,7 @@ impl Checkpointer {
 
     /// Copies what is in the log. Skips pages that a reader still needs, and does nothing if another connection is at it.
     pub(super) fn run(&self) -> Result<(), StoreError> {
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = self.connection.lock();
         let connection = match &mut *connection {
             Some(connection) => connection,
             none => none.insert(open(&self.path, Access::Write)?),

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, Statement, ToSql,
     config::DbConfig,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::thread_stopped_error;

@@ -18,7 +18,7 @@ mod writer;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringtrue_engine::{ports::StoreError, search_limit::SearchPermit};
+use ringtrue_engine::ports::{search_limit::SearchPermit, store::StoreError};
 use tokio::sync::Notify;
 
 use crate::{

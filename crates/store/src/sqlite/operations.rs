@@ -9,8 +9,12 @@ use ringtrue_domain::{
     verification::Locale,
 };
 use ringtrue_engine::ports::{
-    AttemptSettlement, BeginRedirect, ClaimOutcome, ConcludeOutcome, CreateCheckOutcome, IdempotencyClaim,
-    IdempotentResponse, MAX_LOGGED_ATTEMPTS, StoreError, TokenHash,
+    callbacks::{AttemptSettlement, MAX_LOGGED_ATTEMPTS},
+    checks::{ConcludeOutcome, CreateCheckOutcome},
+    hashes::TokenHash,
+    idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    silent::BeginRedirect,
+    store::StoreError,
 };
 use rusqlite::{Connection, params_from_iter};
 use uuid::Uuid;

@@ -5,14 +5,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::StoreError;
+use parking_lot::{Mutex, MutexGuard};
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -110,7 +111,7 @@ impl ReaderPool {
 /// Runs until every sender is dropped. One thread waits on the queue, the others on its mutex.
 fn run_reader(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<ReadJob>>) {
     loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+        let job = jobs.lock().blocking_recv();
         let Some(job) = job else { return };
         // A panic drops the reply, so the caller gets an error. The thread continues with the next job.
         let finished = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
@@ -199,7 +200,7 @@ impl LookupPool {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

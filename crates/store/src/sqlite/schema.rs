@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::{

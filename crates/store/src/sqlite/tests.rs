@@ -1,7 +1,7 @@
 //! Failures of the file and of jobs in the writer, which the contract suite cannot cause through the ports.
 
 use futures_util::future::join_all;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tempfile::TempDir;
 
 use super::{

@@ -23,7 +23,7 @@ use std::{
     thread,
 };
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::sync::watch;
 
 use super::writer::QueuedJob;

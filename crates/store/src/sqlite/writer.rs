@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::{StoreError, UsageDelta};
+use ringtrue_engine::ports::{activity::UsageDelta, store::StoreError};
 use rusqlite::{CachedStatement, Connection, Statement, params_from_iter};
 use tokio::sync::{mpsc, oneshot};
 

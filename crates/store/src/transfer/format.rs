@@ -111,10 +111,6 @@ struct Trailer {
     sha256: String,
 }
 
-fn to_hex(context: Context) -> String {
-    context.finish().as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-}
-
 pub(super) struct ExportWriter<W> {
     file: W,
     digest: Context,
@@ -148,7 +144,7 @@ impl<W: Write> ExportWriter<W> {
 
     /// Writes the trailer.
     pub(super) fn finish(mut self) -> Result<(), TransferError> {
-        let trailer = Trailer { rows: self.rows, sha256: to_hex(self.digest.clone()) };
+        let trailer = Trailer { rows: self.rows, sha256: hex::encode(self.digest.clone().finish()) };
         self.write_line(&trailer)?;
         Ok(self.file.flush()?)
     }
@@ -273,7 +269,7 @@ impl<R: BufRead> ExportReader<R> {
     pub(super) fn finish(mut self) -> Result<(), TransferError> {
         self.peek_line()?;
         let trailer: Trailer = serde_json::from_slice(&self.line).map_err(|error| self.damaged(&error))?;
-        if trailer.sha256 != to_hex(self.digest.clone()) || trailer.rows != self.rows {
+        if trailer.sha256 != hex::encode(self.digest.clone().finish()) || trailer.rows != self.rows {
             return Err(TransferError::WrongChecksum);
         }
         if !self.file.fill_buf()?.is_empty() {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 
 use self::{
     format::{Column, ColumnType, ExportReader, ExportWriter, Header, TableHeader},

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use futures_util::TryStreamExt;
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, binary_copy::BinaryCopyInWriter, types::Type};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use rusqlite::{Connection, params_from_iter};
 
 use super::{Access, Column, ColumnType, TableColumn, Tables, TransferError};

@@ -6,8 +6,12 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AcceptOutcome, AccountChangeOutcome, InviteOutcome, LinkPurpose, LoginAttempt, LoginThrottleKey,
-    MemberChangeOutcome, NewOneTimeLink, NewSession, PasswordHash, SessionOrigin, Store, TokenHash,
+    accounts::{
+        AcceptOutcome, AccountChangeOutcome, InviteOutcome, LinkPurpose, LoginAttempt, LoginThrottleKey,
+        MemberChangeOutcome, NewOneTimeLink, NewSession, PasswordHash, SessionOrigin,
+    },
+    combined::Store,
+    hashes::TokenHash,
 };
 
 use crate::{fixture::StoreFixture, sample};

@@ -2,7 +2,9 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    ActivityDelta, ActivityFilter, AttemptOutcome, CompletionTime, PeriodActivity, Store, WaitingCallbacks,
+    activity::{ActivityDelta, ActivityFilter, CompletionTime, PeriodActivity, WaitingCallbacks},
+    callbacks::AttemptOutcome,
+    combined::Store,
 };
 
 use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};

@@ -8,9 +8,14 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, ConcludeOutcome, FailedCallback,
-    FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
-    ResendProgress, Store, TenantLookup,
+    callbacks::{
+        AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, FailedCallback,
+        FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS,
+        ResendOutcome, ResendProgress,
+    },
+    checks::ConcludeOutcome,
+    combined::Store,
+    store::TenantLookup,
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample};

@@ -9,7 +9,12 @@ use ringtrue_domain::{
     search::{Field, FieldKind, FieldTest, Filter, InstantTest, SetTest, TextTest, parse},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{CreateCheckOutcome, Store, StoreError, UsageFilter, UsageGrouping};
+use ringtrue_engine::ports::{
+    activity::{UsageFilter, UsageGrouping},
+    checks::CreateCheckOutcome,
+    combined::Store,
+    store::StoreError,
+};
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 

@@ -16,11 +16,13 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{Mode, ProjectId, WorkspaceId},
 };
-use ringtrue_engine::{
-    ports::{
-        CheckQuery, CodeHash, CreateCheckOutcome, Expectation, NewCallback, NewCheck, Store, StoreError, TenantLookup,
-    },
+use ringtrue_engine::ports::{
+    callbacks::NewCallback,
+    checks::{CheckQuery, CreateCheckOutcome, Expectation, NewCheck},
+    combined::Store,
+    hashes::CodeHash,
     search_limit::SearchLimiter,
+    store::{StoreError, TenantLookup},
 };
 
 use crate::sample;

@@ -8,8 +8,10 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, IdempotentResponse, MarkedPending, NewCheck,
-    StoreError, TenantLookup,
+    checks::{ConcludeOutcome, CreateCheckOutcome, MarkedPending, NewCheck},
+    hashes::CodeHash,
+    idempotency::{ClaimOutcome, IdempotentResponse},
+    store::{StoreError, TenantLookup},
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample};

@@ -7,7 +7,10 @@ use std::{
 
 use futures_util::future::{join, join_all};
 use ringtrue_domain::{product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
-use ringtrue_engine::ports::{Store, StoreError, TenantLookup};
+use ringtrue_engine::ports::{
+    combined::Store,
+    store::{StoreError, TenantLookup},
+};
 use ringtrue_store::{distribute, migrate};
 use ringtrue_test_support::poll_until;
 

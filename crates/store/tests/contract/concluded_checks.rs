@@ -8,7 +8,11 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapCheck, SimSwapPeriod},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{ClaimOutcome, IdempotentResponse, StoreError, TenantLookup, UsageFilter, UsageGrouping};
+use ringtrue_engine::ports::{
+    activity::{UsageFilter, UsageGrouping},
+    idempotency::{ClaimOutcome, IdempotentResponse},
+    store::{StoreError, TenantLookup},
+};
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 

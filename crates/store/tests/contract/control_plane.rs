@@ -16,7 +16,10 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, Project, ProjectId, Workspace, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    ControlPlaneChanges, ControlPlaneVersion, KeyPurpose, Revocation, SealedKey, Store, TokenId,
+    combined::Store,
+    control_plane::{ControlPlaneChanges, ControlPlaneVersion},
+    keys::{KeyPurpose, SealedKey},
+    tokens::{Revocation, TokenId},
 };
 
 use crate::{fixture::StoreFixture, sample};
@@ -259,7 +262,7 @@ pub async fn concurrent_revocations_are_stored(fixture: &StoreFixture) {
     // Some at a time: a call must not wait too long for a connection.
     stream::iter(revoked).buffer_unordered(16).for_each(async |result| result.unwrap()).await;
     let changes = fixture.store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
-    let tokens = |revocations: &[ringtrue_engine::ports::Revocation]| {
+    let tokens = |revocations: &[ringtrue_engine::ports::tokens::Revocation]| {
         revocations.iter().map(|revocation| revocation.token).collect::<BTreeSet<_>>()
     };
     assert_eq!(tokens(&changes.revocations), tokens(&revocations));

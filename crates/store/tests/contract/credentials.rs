@@ -4,8 +4,9 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, ProjectId},
 };
 use ringtrue_engine::ports::{
-    ControlPlaneVersion, CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, RotateCredentialOutcome,
-    StoreError, TenantLookup,
+    control_plane::ControlPlaneVersion,
+    store::{StoreError, TenantLookup},
+    tenants::{CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, RotateCredentialOutcome},
 };
 
 use crate::{fixture::StoreFixture, sample};

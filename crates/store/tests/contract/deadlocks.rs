@@ -6,7 +6,12 @@ use ringtrue_domain::{
     lifecycle::CheckStatus, product::Product, reverse_sms::ReverseSmsCheck, reverse_sms::SmsOrigin,
     silent::SilentCheck, tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{AttemptLog, AttemptOutcome, AttemptSettlement, Store, StoreError, UsageDelta};
+use ringtrue_engine::ports::{
+    activity::UsageDelta,
+    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    combined::Store,
+    store::StoreError,
+};
 use strum::VariantArray as _;
 use uuid::Uuid;
 

@@ -4,7 +4,9 @@ use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, ConcludeOutcome, CreateCheckOutcome, TenantLookup,
+    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    checks::{ConcludeOutcome, CreateCheckOutcome},
+    store::TenantLookup,
 };
 use ringtrue_store::{DistributionState, distribute, distribution_state, migrate};
 

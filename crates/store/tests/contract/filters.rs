@@ -5,7 +5,7 @@ use ringtrue_domain::{
     search::{Field, FieldKind, FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest, parse},
     tenancy::{CredentialOwner, Mode, Project, WorkspaceId},
 };
-use ringtrue_engine::ports::{Store, StoreError};
+use ringtrue_engine::ports::{combined::Store, store::StoreError};
 
 use crate::{fixture::StoreFixture, sample};
 

@@ -3,7 +3,7 @@
 use std::{env, fs, sync::Arc, time::Duration};
 
 use ringtrue_domain::tenancy::ProjectId;
-use ringtrue_engine::ports::{NodeId, Store};
+use ringtrue_engine::ports::{combined::Store, node::NodeId};
 use ringtrue_store::{StoreOptions, StoreUrl, distribute, migrate, open};
 use ringtrue_test_support::{database::TestSigner, poll_until};
 use tempfile::TempDir;

@@ -1,7 +1,9 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{audit::Action, tenancy::CredentialOwner};
 use ringtrue_engine::ports::{
-    ClaimOutcome, CreateProjectOutcome, IdempotencyClaim, IdempotentResponse, StoreError, TenantLookup,
+    idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    store::{StoreError, TenantLookup},
+    tenants::CreateProjectOutcome,
 };
 
 use crate::{fixture::StoreFixture, sample};

@@ -4,7 +4,11 @@ use ringtrue_domain::{
     audit::Action,
     key_schedule::{KeySchedule, RotationPolicy, rotate_immediately},
 };
-use ringtrue_engine::ports::{ControlPlaneVersion, KeyId, KeyPurpose, SealedKey, Store};
+use ringtrue_engine::ports::{
+    combined::Store,
+    control_plane::ControlPlaneVersion,
+    keys::{KeyId, KeyPurpose, SealedKey},
+};
 use strum::VariantArray as _;
 
 use crate::{fixture::StoreFixture, sample};

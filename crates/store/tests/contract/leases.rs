@@ -2,7 +2,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::{Lease, LeaseRequest, NodeId, Store};
+use ringtrue_engine::ports::{
+    combined::Store,
+    leases::{Lease, LeaseRequest},
+    node::NodeId,
+};
 
 use crate::{
     fixture::{Database, StoreFixture},

@@ -10,7 +10,13 @@ use ringtrue_domain::{
     account::{Invitation, InvitationId, Role},
     audit::Action,
 };
-use ringtrue_engine::ports::{ClaimOutcome, ControlPlaneVersion, LastSeenDatabase, NodeId, Revocation, Store};
+use ringtrue_engine::ports::{
+    combined::Store,
+    control_plane::ControlPlaneVersion,
+    idempotency::ClaimOutcome,
+    node::{LastSeenDatabase, NodeId},
+    tokens::Revocation,
+};
 
 use crate::{
     fixture::{Database, StoreFixture},
@@ -180,7 +186,7 @@ pub async fn expired_rows_are_deleted(fixture: &StoreFixture) {
     let old = Revocation { expires_at: sample::later(10), ..sample::revocation() };
     let fresh = Revocation { expires_at: sample::later(20), ..sample::revocation() };
     let (old_key, fresh_key) = (sample::claim(sample::uuid(), 1, 1), sample::claim(sample::uuid(), 1, 1));
-    let old_key = ringtrue_engine::ports::IdempotencyClaim { expires_at: sample::later(10), ..old_key };
+    let old_key = ringtrue_engine::ports::idempotency::IdempotencyClaim { expires_at: sample::later(10), ..old_key };
     for revocation in [old, fresh] {
         store.revoke_token(revocation).await.unwrap();
     }

@@ -5,7 +5,11 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{ClaimOutcome, CreateCheckOutcome, IdempotentResponse, NewCheck, TenantLookup};
+use ringtrue_engine::ports::{
+    checks::{CreateCheckOutcome, NewCheck},
+    idempotency::{ClaimOutcome, IdempotentResponse},
+    store::TenantLookup,
+};
 
 use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
 
@@ -119,7 +123,7 @@ pub async fn rejected_check_stores_no_response(fixture: &StoreFixture) {
     );
     for ((request, _), result) in news.iter().zip(results) {
         let again = store
-            .claim_idempotency_key(&ringtrue_engine::ports::IdempotencyClaim {
+            .claim_idempotency_key(&ringtrue_engine::ports::idempotency::IdempotencyClaim {
                 claim_id: sample::uuid(),
                 ..request.clone()
             })

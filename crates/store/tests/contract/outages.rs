@@ -9,7 +9,12 @@ use std::{
 
 use futures_util::future::{join, join_all};
 use ringtrue_engine::ports::{
-    ClaimOutcome, ControlPlaneVersion, LastSeenDatabase, NodeId, Revocation, Store, StoreError, TenantLookup,
+    combined::Store,
+    control_plane::ControlPlaneVersion,
+    idempotency::ClaimOutcome,
+    node::{LastSeenDatabase, NodeId},
+    store::{StoreError, TenantLookup},
+    tokens::Revocation,
 };
 use ringtrue_test_support::database_proxy::{DatabaseProxy, ProxyState};
 use tokio::{task::yield_now, time::timeout};

@@ -7,8 +7,11 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CreateCheckOutcome, DeferredErasure,
-    ErasureCounts, Store, TenantLookup,
+    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState},
+    checks::CreateCheckOutcome,
+    combined::Store,
+    privacy::{DeferredErasure, ErasureCounts},
+    store::TenantLookup,
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};

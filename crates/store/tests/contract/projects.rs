@@ -9,8 +9,11 @@ use ringtrue_domain::{
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
 };
 use ringtrue_engine::ports::{
-    AuditCap, AuditCapScope, AuditFilter, ControlPlaneVersion, CreateProjectOutcome, KeyPurpose, TenantLookup,
-    UpdateProjectOutcome,
+    audit::{AuditCap, AuditCapScope, AuditFilter},
+    control_plane::ControlPlaneVersion,
+    keys::KeyPurpose,
+    store::TenantLookup,
+    tenants::{CreateProjectOutcome, UpdateProjectOutcome},
 };
 
 use crate::{accounts::stored, fixture::StoreFixture, sample};

@@ -11,8 +11,12 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, BegunRedirect, ConcludeOutcome, ConsumedState, RedirectSession, RedirectSessionRecord, Store,
-    TenantLookup, TokenHash, UsageFilter, UsageGrouping,
+    activity::{UsageFilter, UsageGrouping},
+    checks::ConcludeOutcome,
+    combined::Store,
+    hashes::TokenHash,
+    silent::{BeginRedirect, BegunRedirect, ConsumedState, RedirectSession, RedirectSessionRecord},
+    store::TenantLookup,
 };
 
 use crate::{
@@ -78,7 +82,7 @@ pub async fn new_check_has_a_redirect_session(fixture: &StoreFixture) {
             let new = silent_sample::new(check.clone());
             store.create_check(new.clone()).await.unwrap();
             assert_eq!(find(store, &check).await, check);
-            let ringtrue_engine::ports::Expectation::Device { input } = new.expectation else { panic!() };
+            let ringtrue_engine::ports::checks::Expectation::Device { input } = new.expectation else { panic!() };
             let progress =
                 RedirectSession { input, state_hash: None, last_redirect: None, verdict: None, wrong_codes: 0 };
             assert_eq!(

@@ -1,6 +1,9 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, page::PageRequest, tenancy::ProjectId};
-use ringtrue_engine::ports::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass, Store};
+use ringtrue_engine::ports::{
+    combined::Store,
+    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass},
+};
 
 use crate::{fixture::StoreFixture, sample};
 

@@ -9,7 +9,11 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, AttemptOutcome, AttemptSettlement, CreateCheckOutcome, Store, TenantLookup, UsageFilter, UsageGrouping,
+    activity::{UsageFilter, UsageGrouping},
+    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    checks::CreateCheckOutcome,
+    combined::Store,
+    store::TenantLookup,
 };
 
 use crate::{

@@ -20,8 +20,13 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::ports::{
-    AuditFilter, CredentialLimits, Entropy, IdempotencyClaim, KeyId, KeyPurpose, Revocation, SealedKey, Store,
-    SystemEntropy, TokenId,
+    audit::AuditFilter,
+    combined::Store,
+    entropy::{Entropy, SystemEntropy},
+    idempotency::IdempotencyClaim,
+    keys::{KeyId, KeyPurpose, SealedKey},
+    tenants::CredentialLimits,
+    tokens::{Revocation, TokenId},
 };
 use uuid::Uuid;
 
@@ -190,6 +195,6 @@ pub async fn stored_project(store: &dyn Store, workspace: WorkspaceId, name: &st
     let credential = credential(CredentialOwner::Project(workspace, project.id));
     let events = [event(workspace, Action::ProjectCreated)];
     let written = store.create_project(&project, &credential, &events, None, 1_000).await.unwrap();
-    assert_eq!(written, ringtrue_engine::ports::CreateProjectOutcome::Created);
+    assert_eq!(written, ringtrue_engine::ports::tenants::CreateProjectOutcome::Created);
     (project, credential)
 }

@@ -10,9 +10,12 @@ use ringtrue_domain::{
     search::{Filter, parse},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::{
-    ports::{CheckQuery, ControlPlaneVersion, Store, StoreError, TenantLookup},
+use ringtrue_engine::ports::{
+    checks::CheckQuery,
+    combined::Store,
+    control_plane::ControlPlaneVersion,
     search_limit::SearchLimiter,
+    store::{StoreError, TenantLookup},
 };
 use ringtrue_store::StoreOptions;
 use tokio::{task::yield_now, time::timeout};

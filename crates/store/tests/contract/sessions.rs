@@ -6,8 +6,11 @@ use ringtrue_domain::{
     login_throttle::{FREE_ATTEMPTS_PER_ACCOUNT, FREE_ATTEMPTS_PER_ADDRESS},
 };
 use ringtrue_engine::ports::{
-    LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewSession, OneTimeLink, PasswordChange, PasswordHash,
-    SessionAccess, TokenHash,
+    accounts::{
+        LinkPurpose, LoginAttempt, LoginBlocked, LoginThrottleKey, NewSession, OneTimeLink, PasswordChange,
+        PasswordHash, SessionAccess,
+    },
+    hashes::TokenHash,
 };
 
 use crate::{

@@ -6,8 +6,13 @@ use ringtrue_domain::{
     audit::{Action, AuditEvent},
 };
 use ringtrue_engine::ports::{
-    AccountAccess, AuditFilter, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor,
-    PasswordHash, SealedSeed, SecondFactor, SecondFactorProof, SecondFactorUse, Store, TokenHash,
+    accounts::{
+        AccountAccess, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor, PasswordHash,
+        SealedSeed, SecondFactor, SecondFactorProof, SecondFactorUse,
+    },
+    audit::AuditFilter,
+    combined::Store,
+    hashes::TokenHash,
 };
 
 use crate::{

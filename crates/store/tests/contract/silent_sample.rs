@@ -10,8 +10,10 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    BeginRedirect, BrowserHash, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord,
-    SealedVerdict, Store, TokenHash,
+    checks::{ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck},
+    combined::Store,
+    hashes::{BrowserHash, TokenHash},
+    silent::{BeginRedirect, RedirectSessionRecord, SealedVerdict},
 };
 
 use crate::{check_sample, sample};

@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::Sealed;
-use ringtrue_engine::ports::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits, Store};
+use ringtrue_engine::ports::{
+    combined::Store,
+    sms::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits},
+};
 use uuid::Uuid;
 
 use crate::{fixture::StoreFixture, sample};

@@ -13,7 +13,12 @@ use ringtrue_domain::{
     tenancy::{CredentialOwner, ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    AttemptOutcome, ControlPlaneVersion, KeyPurpose, LastSeenDatabase, LinkPurpose, NodeId, Store,
+    accounts::LinkPurpose,
+    callbacks::AttemptOutcome,
+    combined::Store,
+    control_plane::ControlPlaneVersion,
+    keys::KeyPurpose,
+    node::{LastSeenDatabase, NodeId},
 };
 use ringtrue_store::{ExportOptions, TransferError, TransferProgress, export, import, migrate};
 use strum::VariantArray as _;

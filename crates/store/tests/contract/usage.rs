@@ -1,7 +1,11 @@
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{Store, StoreError, UsageDelta, UsageFilter, UsageGrouping, UsageRow};
+use ringtrue_engine::ports::{
+    activity::{UsageDelta, UsageFilter, UsageGrouping, UsageRow},
+    combined::Store,
+    store::StoreError,
+};
 use strum::VariantArray as _;
 
 use crate::{fixture::StoreFixture, sample};

@@ -16,10 +16,18 @@ use ringtrue_domain::{
     verification::{Method, Move, Progress, SEARCH_FIELDS, StepEnd, VerificationCheck, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, CallbackState, ClaimOutcome, CodeHash, CreateCheckOutcome,
-    EndedStep, Expectation, IdempotentResponse, ListedProgress, NewCheck, NewRedirectSession, NewVerification,
-    NumberLimitQuery, OpenedSession, PageVersion, SealedVerdict, Store, TenantLookup, TokenHash, UsageFilter,
-    UsageGrouping, VerificationRecord,
+    activity::{UsageFilter, UsageGrouping},
+    callbacks::CallbackState,
+    checks::{CreateCheckOutcome, Expectation, NewCheck, NewVerification},
+    combined::Store,
+    hashes::{CodeHash, TokenHash},
+    idempotency::{ClaimOutcome, IdempotentResponse},
+    silent::SealedVerdict,
+    store::TenantLookup,
+    verifications::{
+        Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, NewRedirectSession,
+        NumberLimitQuery, OpenedSession, PageVersion, VerificationRecord,
+    },
 };
 
 use crate::{

@@ -2,7 +2,10 @@ use ringtrue_domain::{
     audit::Action,
     tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
-use ringtrue_engine::ports::{ControlPlaneVersion, StoreError, TenantLookup};
+use ringtrue_engine::ports::{
+    control_plane::ControlPlaneVersion,
+    store::{StoreError, TenantLookup},
+};
 
 use crate::{fixture::StoreFixture, sample};
 

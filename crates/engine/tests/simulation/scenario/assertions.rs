@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    ports::{CallbackRecord, TenantLookup},
+    ports::{callbacks::CallbackRecord, store::TenantLookup},
 };
 
 use super::Scenario;

@@ -6,7 +6,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    ports::SilentResult,
+    ports::silent::SilentResult,
     silent::{
         CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
         RedirectOutcome,

@@ -32,7 +32,11 @@ use hickory_resolver::proto::{
     serialize::binary::{BinDecodable, BinDecoder, DecodeError},
 };
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    entropy::Entropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UdpSocket},

@@ -6,7 +6,7 @@
 use hickory_resolver::proto::op::ResponseCode;
 use regex::{Captures, RegexBuilder};
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
-use ringtrue_engine::ports::{LookupError, LookupResult};
+use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 
 use super::{EnumAnswer, RecordRules};
 use crate::number_lookup::is_zero_plmn;

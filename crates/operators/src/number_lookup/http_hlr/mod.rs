@@ -11,7 +11,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
+use ringtrue_engine::ports::{
+    clock::Clock,
+    entropy::Entropy,
+    lookups::{LookupError, LookupResult, LookupSource},
+};
 use serde_json::Value;
 use strum::IntoStaticStr;
 

@@ -6,7 +6,7 @@ use http::{
     header::{AUTHORIZATION, CONTENT_TYPE},
 };
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{LookupError, LookupResult};
+use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 use serde_json::{Value, json};
 use url::Url;
 

@@ -6,7 +6,7 @@
 use http::StatusCode;
 use url::Url;
 
-use super::{consume_jti, token::parse_phone_hint, verify_assertion};
+use super::{CODE_LIFETIME, consume_jti, parse_phone_hint, verify_assertion};
 use crate::camara::{
     Endpoint, EndpointFault, OAuthClient, OperatorState,
     client::{Scope, Scopes},
@@ -15,9 +15,6 @@ use crate::camara::{
     sim::{PhoneNumber, Recognition},
     store::{AuthenticationMethod, Authorization, Grant, SealedKind, Subject},
 };
-
-/// In seconds.
-pub(super) const CODE_LIFETIME: i64 = 60;
 
 /// Outcome of a valid request.
 enum AuthorizeOutcome {

@@ -20,10 +20,13 @@ use super::{
     client::Scope,
     jose::{CLIENT_SIGNING_ALGORITHMS, Claims, Jws},
     message::{HttpResponse, OAuthError, OAuthErrorCode, OAuthParameters, Request},
+    sim::PhoneNumber,
 };
 
 /// In seconds (CAMARA security profile).
 const MAX_ASSERTION_LIFETIME: i64 = 300;
+/// In seconds.
+const CODE_LIFETIME: i64 = 60;
 
 /// `GET /.well-known/openid-configuration`
 pub(super) fn discovery_document(state: &OperatorState, fault: &EndpointFault) -> Value {
@@ -211,4 +214,9 @@ fn audience_contains(audience: Option<&Value>, names: &[String]) -> bool {
         Some(Value::Array(many)) => many.iter().any(|one| audience_contains(Some(one), names)),
         _ => false,
     }
+}
+
+/// Parses `tel:+…` or a plain number.
+fn parse_phone_hint(hint: &str) -> Option<PhoneNumber> {
+    hint.strip_prefix("tel:").unwrap_or(hint).parse().ok()
 }

@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::json;
 use strum::{EnumString, VariantNames};
 
-use super::{authenticate, authorize::CODE_LIFETIME, claim_str, consume_jti, has_credentials, verify_assertion};
+use super::{CODE_LIFETIME, authenticate, claim_str, consume_jti, has_credentials, parse_phone_hint, verify_assertion};
 use crate::camara::{
     Endpoint, EndpointFault, OAuthClient, OperatorState,
     client::Scopes,
     jose::{Jws, SigningKey},
     message::{HttpResponse, OAuthError, OAuthErrorCode, OAuthParameters, Request, json_response},
     random_token,
-    sim::{PhoneNumber, SimHistory},
+    sim::SimHistory,
     store::{AccessToken, AuthenticationMethod, Authorization, BackchannelRequest, Grant, SealedKind, Subject},
 };
 
@@ -176,7 +176,7 @@ fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParame
 }
 
 fn issue_token(state: &OperatorState, grant: Grant, nonce: Option<String>) -> Result<IssuedToken, OAuthError> {
-    let lifetime = if grant.scopes.require_single_use_token() { SINGLE_USE_TOKEN_LIFETIME } else { TOKEN_LIFETIME };
+    let lifetime = if grant.scopes.requires_single_use_token() { SINGLE_USE_TOKEN_LIFETIME } else { TOKEN_LIFETIME };
     let content = AccessToken { grant, until: state.now() + lifetime };
     let access_token = state.sealer.seal(SealedKind::AccessToken, &content)?;
     Ok(IssuedToken { access_token, lifetime, grant: content.grant, nonce })
@@ -301,11 +301,6 @@ fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthPar
             Ok(grant)
         }
     }
-}
-
-/// Parses `tel:+…` or a plain number.
-pub(super) fn parse_phone_hint(hint: &str) -> Option<PhoneNumber> {
-    hint.strip_prefix("tel:").unwrap_or(hint).parse().ok()
 }
 
 /// Resolves the hint of a backchannel request.

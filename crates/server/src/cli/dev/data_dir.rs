@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ringtrue_engine::{keys::MasterKey, ports::Entropy};
+use ringtrue_engine::{keys::MasterKey, ports::entropy::Entropy};
 use tempfile::NamedTempFile;
 
 use super::demo_workspace::DemoWorkspace;

@@ -7,7 +7,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    management::{ConfigurationPatch, IssuedCredential, ManagementActor, NewProject},
+    actor::ManagementActor,
+    tenants::{ConfigurationPatch, IssuedCredential, NewProject},
     tokens::is_correct_secret,
 };
 use serde::{Deserialize, Serialize};

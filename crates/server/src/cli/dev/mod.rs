@@ -22,7 +22,10 @@ use ringtrue_engine::{
     Engine,
     accounts::AccessLink,
     keys::MasterKey,
-    ports::{Clock, DatabaseClock, SystemClock, SystemEntropy},
+    ports::{
+        clock::{Clock, DatabaseClock, SystemClock},
+        entropy::SystemEntropy,
+    },
 };
 use tokio_util::sync::CancellationToken;
 

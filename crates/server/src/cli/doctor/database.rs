@@ -11,7 +11,12 @@ use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, list_key_summaries},
     node::{NODE_TIMEOUT, clock_skew, is_excessive_skew},
-    ports::{Clock, ControlPlaneVersion, DatabaseClock, KeyPurpose, Store},
+    ports::{
+        clock::{Clock, DatabaseClock},
+        combined::Store,
+        control_plane::ControlPlaneVersion,
+        keys::KeyPurpose,
+    },
 };
 use ringtrue_operators::smpp::lease_name;
 use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};

@@ -16,7 +16,7 @@ use ringtrue_client::{
 };
 use ringtrue_engine::{
     keys::MasterKey,
-    ports::{Clock, SystemClock},
+    ports::clock::{Clock, SystemClock},
 };
 use serde_json::json;
 

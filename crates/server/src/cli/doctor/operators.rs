@@ -15,7 +15,11 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use http::{HeaderMap, Method};
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{Clock, Entropy, LookupSource, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    clock::{Clock, SystemClock},
+    entropy::{Entropy, SystemEntropy},
+    lookups::LookupSource,
+};
 use ringtrue_operators::{
     camara::{CamaraConfig, Provider},
     client::{Client, ClientSettings, Resolver as _, SystemResolver},

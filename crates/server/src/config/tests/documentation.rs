@@ -9,7 +9,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region};
-use ringtrue_engine::{callback, rate_limit::DefaultRateLimits};
+use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 use ringtrue_store::StoreOptions;
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ fn default_values() {
         config.callbacks,
         CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![], ca_file: None }
     );
-    assert_eq!(config.courier, callback::CourierLimits::default());
+    assert_eq!(config.courier, callbacks::CourierLimits::default());
     assert_eq!((config.number_guard.max_checks, config.number_guard.window_seconds), (5, 600));
     assert_eq!(config.retention, SignedDuration::from_hours(30 * 24));
     assert_eq!(config.discovery_retention, SignedDuration::from_hours(24));

@@ -13,9 +13,9 @@ use ringtrue_domain::{
     verification::{Progress, Step, StepState},
 };
 use ringtrue_engine::{
-    callback::{CallbackLog, ResendError},
-    ports::CallbackState,
-    rate_limit::RateLimitClass,
+    callbacks::{CallbackLog, ResendError},
+    ports::callbacks::CallbackState,
+    rate_limits::RateLimitClass,
 };
 
 use super::{

@@ -6,8 +6,8 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::{
-    callback::{Attempt, CallbackLog},
-    ports::{CallbackState, CheckHistory},
+    callbacks::{Attempt, CallbackLog},
+    ports::{callbacks::CallbackState, checks::CheckHistory},
 };
 
 use super::result_label;

@@ -23,8 +23,11 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
-    checks::CreateError, ports::StoreError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms,
-    silent::CreateSilent, sim_swap::CreateSimSwap, verifications::CreateVerification,
+    checks::{CreateError, reverse_sms::CreateReverseSms, sim_swap::CreateSimSwap},
+    ports::store::StoreError,
+    rate_limits::RateLimitClass,
+    silent::CreateSilent,
+    verifications::CreateVerification,
 };
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use axum::{extract::State, response::Response};
 use http::header;
 use ringtrue_domain::{lifecycle::CheckId, product::Product};
 use ringtrue_engine::{
-    rate_limit::RateLimitClass,
+    rate_limits::RateLimitClass,
     silent::{CreatedSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectFailure, RedirectOutcome},
 };
 use ringtrue_sandbox::access::DEFAULT_SIM;

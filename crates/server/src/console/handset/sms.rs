@@ -11,7 +11,7 @@ use ringtrue_domain::{
     reverse_sms::{Platform, sms_link},
     tenancy::Mode,
 };
-use ringtrue_engine::reverse_sms::CreatedReverseSms;
+use ringtrue_engine::checks::reverse_sms::CreatedReverseSms;
 use ringtrue_verification_page::QrSvg;
 use serde::{Deserialize, Serialize};
 

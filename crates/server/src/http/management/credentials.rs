@@ -6,7 +6,7 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode};
 use ringtrue_domain::{tenancy::Credential, timestamp};
-use ringtrue_engine::management::{IssuedCredential, NewCredential};
+use ringtrue_engine::tenants::{IssuedCredential, NewCredential};
 use serde::Serialize;
 
 use crate::http::{

@@ -19,9 +19,12 @@ use ringtrue_domain::{
     timestamp,
 };
 use ringtrue_engine::{
-    management::{UsageReport, UsageRequest},
-    ports::{AuditFilter, UsageGrouping, UsageRow},
-    rate_limit::RateLimitClass,
+    ports::{
+        activity::{UsageGrouping, UsageRow},
+        audit::AuditFilter,
+    },
+    rate_limits::RateLimitClass,
+    tenants::{UsageReport, UsageRequest},
 };
 use serde::Serialize;
 

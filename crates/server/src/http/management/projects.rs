@@ -13,7 +13,7 @@ use ringtrue_domain::{
     timestamp,
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
 };
-use ringtrue_engine::management::{
+use ringtrue_engine::tenants::{
     BrandPatch, ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch,
     SilentPatch, VerificationPatch,
 };
@@ -462,7 +462,7 @@ fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> 
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_engine::management::Patch;
+    use ringtrue_engine::tenants::Patch;
 
     use super::*;
 

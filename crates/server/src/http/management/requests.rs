@@ -6,7 +6,7 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::timestamp;
-use ringtrue_engine::ports::{RequestLogEntry, RequestLogFilter, StatusClass};
+use ringtrue_engine::ports::request_log::{RequestLogEntry, RequestLogFilter, StatusClass};
 use serde::Serialize;
 
 use crate::http::{

@@ -23,7 +23,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    rate_limit::RateLimitClass,
+    rate_limits::RateLimitClass,
     silent::{
         CreateSilent, CreatedSilent, DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError,
         RedirectOutcome,

@@ -3,7 +3,7 @@
 use futures_util::future::join;
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
-use ringtrue_engine::accounts::Administrator;
+use ringtrue_engine::actor::Administrator;
 
 use super::{
     browser::{Browser, PASSWORD, location},

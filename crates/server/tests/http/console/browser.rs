@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use ringtrue_domain::{account::Role, tenancy::WorkspaceId};
-use ringtrue_engine::accounts::{Administrator, MemberError, RequestCause, SessionToken};
+use ringtrue_engine::{
+    accounts::{MemberError, RequestCause, SessionToken},
+    actor::Administrator,
+};
 
 use crate::{
     client::{self, HttpResponse, Request},

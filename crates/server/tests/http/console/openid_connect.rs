@@ -7,8 +7,9 @@ use jiff::SignedDuration;
 use rcgen::KeyPair;
 use ringtrue_domain::account::Role;
 use ringtrue_engine::{
-    accounts::{Administrator, IdentityPolicy, WorkspaceClaim},
-    ports::Clock,
+    accounts::{IdentityPolicy, WorkspaceClaim},
+    actor::Administrator,
+    ports::clock::Clock,
 };
 use ringtrue_operators::camara::{Algorithm, SigningKey};
 use ringtrue_server::config::OpenIdConnectSection;

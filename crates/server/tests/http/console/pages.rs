@@ -1,5 +1,5 @@
 use ringtrue_domain::account::Role;
-use ringtrue_engine::accounts::Administrator;
+use ringtrue_engine::actor::Administrator;
 use ringtrue_server::{
     console,
     http::{self, routes::Route},

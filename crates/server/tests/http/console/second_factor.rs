@@ -3,7 +3,7 @@
 use aws_lc_rs::hmac;
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
-use ringtrue_engine::{accounts::Administrator, ports::Clock};
+use ringtrue_engine::{actor::Administrator, ports::clock::Clock};
 use ringtrue_server::{console, http::routes::Route};
 
 use super::{

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 use ringtrue_domain::audit::Action;
-use ringtrue_engine::accounts::Administrator;
+use ringtrue_engine::actor::Administrator;
 use ringtrue_server::config::BaseUrl;
 use serde_json::json;
 

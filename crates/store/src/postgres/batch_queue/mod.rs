@@ -37,7 +37,7 @@ use std::{
 
 use futures_util::FutureExt;
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::ports::store::StoreError;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
     task::yield_now,

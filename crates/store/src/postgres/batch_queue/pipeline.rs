@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::ports::UsageDelta;
+use ringtrue_engine::ports::activity::UsageDelta;
 use tokio_postgres::{Client, Row as PostgresRow, Statement, types::ToSql};
 use uuid::Uuid;
 

@@ -1,0 +1,66 @@
+//! Actors of use cases, authorised for a workspace or for the whole deployment.
+
+use ringtrue_domain::{
+    account::AccountId,
+    audit::{Action, Actor, AuditEvent},
+    tenancy::WorkspaceId,
+};
+
+use crate::context::Context;
+
+/// The actor of a management use case, by API or console, with the workspace that it is authorised for and the request
+/// id for the audit log.
+#[derive(Clone, Debug)]
+pub struct ManagementActor {
+    pub workspace: WorkspaceId,
+    pub actor: Actor,
+    pub request_id: Option<String>,
+}
+
+impl ManagementActor {
+    /// The operator at the command line.
+    pub fn operator(workspace: WorkspaceId) -> Self {
+        ManagementActor { workspace, actor: Actor::Operator, request_id: None }
+    }
+
+    pub(crate) fn new_audit_event(
+        &self,
+        context: &Context,
+        action: Action,
+        target: String,
+        changes: Vec<String>,
+    ) -> AuditEvent {
+        let event = context.new_audit_event(self.actor.clone(), action, Some(self.workspace), target);
+        AuditEvent { changes, request_id: self.request_id.clone(), ..event }
+    }
+}
+
+/// An actor authorised for the whole deployment: an administrator account ([`ConsoleUser::authorize_admin`](crate::accounts::ConsoleUser::authorize_admin)), or the
+/// operator at the command line.
+#[derive(Clone, Debug)]
+pub struct Administrator {
+    actor: Actor,
+    request_id: Option<String>,
+}
+
+impl Administrator {
+    /// The operator at the command line, who has access to the database.
+    pub fn operator() -> Self {
+        Administrator { actor: Actor::Operator, request_id: None }
+    }
+
+    /// The account must be an administrator.
+    pub(crate) fn account(account: AccountId, request_id: Option<String>) -> Self {
+        Administrator { actor: Actor::Account(account), request_id }
+    }
+
+    pub(crate) fn new_audit_event(&self, context: &Context, action: Action, account: AccountId) -> AuditEvent {
+        let request_id = self.request_id.clone();
+        AuditEvent { request_id, ..context.new_account_audit_event(self.actor.clone(), action, account) }
+    }
+
+    /// Actor and request id for the audit log.
+    pub(crate) fn actor_and_request_id(&self) -> (Actor, Option<String>) {
+        (self.actor.clone(), self.request_id.clone())
+    }
+}

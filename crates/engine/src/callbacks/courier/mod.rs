@@ -1,0 +1,427 @@
+//! Callback delivery.
+//!
+//! The transaction that concludes a check writes its callback row, already leased to the concluding node, which passes
+//! it to [`Courier::deliver`]: the first attempt needs no read. [`Courier::send_due`] leases retries, and callbacks
+//! whose node died.
+//!
+//! Callbacks are leased, not locked: a request may take ten seconds, too long for a transaction. A queued callback with
+//! too little lease time left is dropped from memory and leased again later, by any node.
+//!
+//! Delivery is at least once: a crash between sending and settling repeats the attempt. Receivers deduplicate by
+//! `check_id`. There is no order between checks, and no jitter, because the retry intervals are part of the contract.
+
+mod attempt;
+mod metrics;
+mod scheduler;
+
+use std::{
+    collections::HashMap,
+    num::NonZero,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
+use ringtrue_domain::{
+    tenancy::{ProjectId, WorkspaceId},
+    web_url::CallbackUrl,
+};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::spawn_blocking,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use attempt::AttemptSlot;
+pub use attempt::UNREADABLE_FAILURE;
+use metrics::{CourierCounters, add};
+pub use metrics::{CourierMetrics, LATENCY_BOUNDS_MILLIS};
+pub use scheduler::CourierLimits;
+use scheduler::{AttemptResult, Scheduler, Tenant};
+
+use super::sealing;
+use crate::{
+    activity::ActivityRecorder,
+    control_plane::ControlPlane,
+    keys::KeyRing,
+    ports::{
+        callbacks::{CallbackStore, LeasedCallback},
+        clock::Clock,
+        entropy::Entropy,
+        store::StoreError,
+        transport::Transport,
+    },
+};
+
+/// Lease of a callback; also the delay of its next attempt if the node dies.
+pub const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(30);
+/// Lease time needed to start an attempt: the request's ten seconds, plus signing and settling.
+const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
+/// Safety net; the transport's own timeouts are shorter.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(11);
+/// A longer attempt marks its destination as slow.
+const SLOW_ATTEMPT_THRESHOLD: Duration = Duration::from_secs(1);
+/// Poll interval without a known due time; callbacks of dead nodes become due, too.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Applies when more callbacks are due than memory has room for.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Poll interval while some projects are skipped because their queues are full.
+const BACKLOG_POLL_INTERVAL: SignedDuration = SignedDuration::from_millis(250);
+/// Pause for a project when most of its leased rows found no room: the tenant may have memory left while the queues of
+/// its destinations are full.
+const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
+/// Rows leased by one query.
+const MAX_PAGE_ROWS: usize = 512;
+/// Projects excluded by one query.
+const MAX_SKIPPED_PROJECTS: usize = 256;
+/// Extra permits keep all cores busy while permits to sign are handed over.
+const SPARE_SIGNING_PERMITS: usize = 2;
+/// How long shutdown waits for running attempts.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(13);
+
+/// Access to the current keys.
+pub trait KeySource: Send + Sync {
+    fn key_ring(&self) -> Arc<KeyRing>;
+}
+
+impl KeySource for ControlPlane {
+    fn key_ring(&self) -> Arc<KeyRing> {
+        Arc::clone(&self.keys())
+    }
+}
+
+impl KeySource for Arc<KeyRing> {
+    fn key_ring(&self) -> Arc<KeyRing> {
+        Arc::clone(self)
+    }
+}
+
+/// Workspace of a project. `None`: this node has not loaded the project yet.
+pub trait WorkspaceLookup: Send + Sync {
+    fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId>;
+}
+
+impl WorkspaceLookup for ControlPlane {
+    fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId> {
+        ControlPlane::workspace_of(self, project)
+    }
+}
+
+#[derive(derive_more::Debug)]
+#[debug("CourierDependencies({limits:?})")]
+pub struct CourierDependencies {
+    pub store: Arc<dyn CallbackStore>,
+    pub transport: Arc<dyn Transport>,
+    pub keys: Arc<dyn KeySource>,
+    pub workspaces: Arc<dyn WorkspaceLookup>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub activity: Arc<ActivityRecorder>,
+    pub limits: CourierLimits,
+}
+
+/// Delivers callbacks. Cheap to clone.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Courier({:?})", self.metrics())]
+pub struct Courier(Arc<Inner>);
+
+struct Inner {
+    dependencies: CourierDependencies,
+    scheduler: Mutex<Scheduler<Job>>,
+    /// Projects that are skipped until the given time. At most [`MAX_SKIPPED_PROJECTS`].
+    paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
+    signing_pool: SigningPool,
+    counters: CourierCounters,
+    tasks: TaskTracker,
+    /// Notified when a callback may be due, or memory has room again.
+    wake_signal: Notify,
+    is_closing: AtomicBool,
+}
+
+/// Runs RSA signing on blocking threads: one permit per core, plus a few spare ones.
+struct SigningPool(Arc<Semaphore>);
+
+impl SigningPool {
+    fn new() -> Self {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        SigningPool(Arc::new(Semaphore::new(cores + SPARE_SIGNING_PERMITS)))
+    }
+
+    /// `None`: the runtime is shutting down.
+    async fn run<T: Send + 'static>(&self, sign: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
+        let signing = spawn_blocking(move || {
+            let signed = sign();
+            // Released here, so that the next signature does not wait until this task is polled again.
+            drop(permit);
+            signed
+        });
+        signing.await.ok()
+    }
+}
+
+/// A leased callback in memory.
+struct Job {
+    callback: LeasedCallback,
+    url: CallbackUrl,
+    lease_until: Timestamp,
+}
+
+/// One project's rows of a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProjectPageCounts {
+    leased: usize,
+    refused: usize,
+}
+
+impl Courier {
+    pub fn new(dependencies: CourierDependencies) -> Self {
+        let tasks = TaskTracker::new();
+        // Lets `wait` return when no task is left; spawning still works.
+        tasks.close();
+        Courier(Arc::new(Inner {
+            scheduler: Mutex::new(Scheduler::new(dependencies.limits)),
+            paused_projects: Mutex::default(),
+            dependencies,
+            signing_pool: SigningPool::new(),
+            counters: CourierCounters::default(),
+            tasks,
+            wake_signal: Notify::new(),
+            is_closing: AtomicBool::new(false),
+        }))
+    }
+
+    /// Due time for a new callback row: the end of its lease if this node sends it from memory, now if the project has
+    /// no room in memory.
+    pub fn initial_due_at(&self, project: ProjectId, now: Timestamp) -> Timestamp {
+        let has_room = !self.is_closing() && self.scheduler().has_room(self.tenant(project));
+        if has_room { lease_end(now) } else { now }
+    }
+
+    /// Queues a committed callback row, written with [`initial_due_at`](Courier::initial_due_at). Never blocks. Without
+    /// room in memory, the callback is sent after its lease expires.
+    pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
+        if lease_until <= self.now() {
+            // The project had no room; the next poll leases it.
+            return;
+        }
+        let _ = self.enqueue(callback, lease_until);
+        self.start_attempts();
+    }
+
+    /// Leases due callbacks as far as there is room, starts sending them, and returns the next due time.
+    pub async fn send_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let page = (self.0.dependencies.limits.queued / 8).clamp(1, MAX_PAGE_ROWS);
+        let mut earliest = Timestamp::MIN;
+        loop {
+            let now = self.now();
+            // Projects without room are skipped, so that their backlog does not hide other projects' rows.
+            let (room, mut skipped) = {
+                let scheduler = self.scheduler();
+                (scheduler.free_capacity().min(page), scheduler.projects_without_room(page, MAX_SKIPPED_PROJECTS))
+            };
+            if room == 0 || self.is_closing() {
+                break;
+            }
+            skipped.extend(self.paused_projects(now));
+            skipped.sort_unstable();
+            skipped.dedup();
+            skipped.truncate(MAX_SKIPPED_PROJECTS);
+            if !skipped.is_empty() {
+                earliest = now.saturating_add(BACKLOG_POLL_INTERVAL).unwrap_or(Timestamp::MAX);
+            }
+            let lease_until = lease_end(now);
+            let limit = u32::try_from(room).unwrap_or(u32::MAX);
+            let leased = self.0.dependencies.store.lease_due_callbacks(now, lease_until, limit, &skipped).await?;
+            let count = leased.len();
+            let mut enqueued = 0;
+            let mut by_project: HashMap<ProjectId, ProjectPageCounts> = HashMap::new();
+            for callback in leased {
+                let share = by_project.entry(callback.project).or_default();
+                share.leased += 1;
+                if self.enqueue(callback, lease_until).is_some() {
+                    enqueued += 1;
+                } else {
+                    share.refused += 1;
+                }
+            }
+            self.pause_refused(&by_project, now);
+            self.start_attempts();
+            // Most of the page found no room: its destinations are behind, and more leases would be wasted writes.
+            if count < room || enqueued == 0 || enqueued < count / 2 {
+                break;
+            }
+        }
+        Ok(self.0.dependencies.store.next_callback_due_at().await?.map(|due| due.max(earliest)))
+    }
+
+    /// Triggers a poll for due callbacks.
+    pub fn wake(&self) {
+        self.0.wake_signal.notify_one();
+    }
+
+    /// Waits until no attempt is running.
+    pub async fn wait_idle(&self) {
+        self.0.tasks.wait().await;
+    }
+
+    /// Sends due callbacks until `shutdown`, then completes running attempts and releases the other leases.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        let mut was_ok = true;
+        while !shutdown.is_cancelled() {
+            // Not cancelled by the shutdown: its new leases would not be released.
+            let polled = self.send_due().await;
+            match &polled {
+                Err(error) if was_ok => tracing::warn!(%error, "failed to query due callbacks"),
+                Ok(_) if !was_ok => tracing::info!("query of due callbacks recovered"),
+                _ => {}
+            }
+            was_ok = polled.is_ok();
+            let pause = polled.ok().flatten().map_or(MAX_POLL_INTERVAL, |due| {
+                duration_until(due, self.now()).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+            });
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                () = self.0.wake_signal.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        self.close().await;
+    }
+
+    pub fn metrics(&self) -> CourierMetrics {
+        let (waiting, in_flight) = {
+            let scheduler = self.scheduler();
+            (scheduler.waiting(), scheduler.in_flight())
+        };
+        self.0.counters.snapshot(waiting, in_flight)
+    }
+
+    /// Stops starting attempts; other nodes send the remaining callbacks.
+    pub fn stop_sending(&self) {
+        self.0.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    async fn close(&self) {
+        self.stop_sending();
+        self.release_leases().await;
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.wait_idle()).await.is_err() {
+            tracing::warn!(
+                callbacks = self.scheduler().in_flight(),
+                "shutdown drain timed out; callbacks will be retried"
+            );
+        }
+        // Callbacks queued meanwhile.
+        self.release_leases().await;
+    }
+
+    /// Releases the leases of queued callbacks. Checks that are concluded after [`run`](Courier::run) has ended may
+    /// queue more: call this again after the last of them.
+    pub async fn release_leases(&self) {
+        let waiting = self.scheduler().drain();
+        let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let callbacks = waiting.len();
+        if let Err(error) = self.0.dependencies.store.release_leases(waiting, self.now()).await {
+            tracing::warn!(%error, callbacks, "failed to release callback leases; they will expire");
+        }
+    }
+
+    /// Queues a callback. `None`: no room.
+    fn enqueue(&self, callback: LeasedCallback, lease_until: Timestamp) -> Option<()> {
+        let keys = self.0.dependencies.keys.key_ring();
+        let Some(url) = sealing::unseal_url(&keys, callback.check, &callback.url) else {
+            let courier = self.clone();
+            self.0.tasks.spawn(async move { courier.settle_unreadable(&callback).await });
+            return Some(());
+        };
+        let destination = destination_name(callback.project, &url);
+        let has_failed = callback.failed_attempts > callback.earlier_attempts;
+        let tenant = self.tenant(callback.project);
+        let refused = self.scheduler().push(tenant, &destination, has_failed, Job { callback, url, lease_until });
+        if refused.is_err() {
+            add(&self.0.counters.deferred, 1);
+        }
+        refused.ok()
+    }
+
+    fn paused_projects(&self, now: Timestamp) -> Vec<ProjectId> {
+        let mut paused = self.0.paused_projects.lock();
+        paused.retain(|_, until| *until > now);
+        paused.keys().copied().collect()
+    }
+
+    /// Pauses projects most of whose rows found no room.
+    fn pause_refused(&self, by_project: &HashMap<ProjectId, ProjectPageCounts>, now: Timestamp) {
+        let until = now.saturating_add(REFUSED_PROJECT_PAUSE).unwrap_or(Timestamp::MAX);
+        let mut paused = self.0.paused_projects.lock();
+        for (project, share) in by_project {
+            if share.refused > share.leased / 2 && paused.len() < MAX_SKIPPED_PROJECTS {
+                paused.insert(*project, until);
+            }
+        }
+    }
+
+    /// Starts all attempts that the scheduler grants.
+    fn start_attempts(&self) {
+        loop {
+            if self.is_closing() {
+                return;
+            }
+            let Some((grant, job)) = self.scheduler().next() else { return };
+            let slot = AttemptSlot { courier: self.clone(), grant, result: AttemptResult::NotAttempted };
+            if job.lease_until.duration_since(self.now()) < MIN_LEASE_LEFT {
+                add(&self.0.counters.deferred, 1);
+                continue;
+            }
+            let courier = self.clone();
+            self.0.tasks.spawn(async move {
+                let mut slot = slot;
+                courier.attempt(job, &mut slot).await;
+                drop(slot);
+                courier.start_attempts();
+            });
+        }
+    }
+
+    /// A project that this node has not loaded yet counts as a workspace of its own.
+    fn tenant(&self, project: ProjectId) -> Tenant {
+        let workspace = self.0.dependencies.workspaces.workspace_of(project);
+        Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
+    }
+
+    fn scheduler(&self) -> MutexGuard<'_, Scheduler<Job>> {
+        // The scheduler does not panic half-way, so its state is valid after a panic elsewhere.
+        self.0.scheduler.lock()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.dependencies.clock.now()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::SeqCst)
+    }
+}
+
+fn lease_end(now: Timestamp) -> Timestamp {
+    now.saturating_add(LEASE_DURATION).unwrap_or(Timestamp::MAX)
+}
+
+fn duration_until(due: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)
+}
+
+/// Slots are shared per project, scheme, host and port, so that projects do not affect each other at the same host.
+fn destination_name(project: ProjectId, url: &CallbackUrl) -> String {
+    let scheme = if url.is_https() { "https" } else { "http" };
+    format!("{project} {scheme}://{}", url.authority())
+}

@@ -1,0 +1,216 @@
+//! Callbacks of a project that failed: listed by receiver and reason, and resent together.
+
+use std::collections::HashMap;
+
+use futures_util::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    product::Product,
+    tenancy::{Project, ProjectId, WorkspaceId},
+};
+
+use super::{Callbacks, ResendError, sealing};
+use crate::{
+    actor::ManagementActor,
+    checks::ReadError,
+    ports::{
+        callbacks::{FailedCallback, FailedCallbackQuery, FailureState, LastAttempt, MAX_RESENDS, ResendProgress},
+        store::StoreError,
+    },
+};
+
+/// Newest failures that are listed and grouped. Receivers are sealed, so the database cannot group them.
+pub const MAX_LISTED_FAILURES: u32 = 1_000;
+/// Callbacks that one request resends.
+pub const MAX_BULK_RESENDS: usize = 200;
+/// Time after which a workspace may resend one more callback in bulk.
+const MILLIS_PER_BULK_RESEND: i64 = 50;
+/// Few, so that a bulk resend leaves connections of the database to other requests.
+const CONCURRENT_RESENDS: usize = 4;
+
+/// Reason of a callback that was given up before its first attempt.
+const NOT_ATTEMPTED: &str = "not_attempted";
+/// Receiver of a callback whose URL was erased.
+const ERASED: &str = "erased";
+
+/// `None` matches all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureFilter {
+    pub state: FailureState,
+    pub product: Option<Product>,
+    /// Host, with its port unless it is the default.
+    pub receiver: Option<String>,
+    /// HTTP status, or the name of a failure.
+    pub reason: Option<String>,
+}
+
+/// A callback that failed or was resent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallbackFailure {
+    pub check: CheckId,
+    pub product: Product,
+    /// Host and port of its URL; the rest may contain secrets of the receiver.
+    pub receiver: String,
+    /// HTTP status or failure of the last attempt.
+    pub reason: String,
+    pub attempts: u32,
+    pub last_attempt_at: Option<Timestamp>,
+    /// `None` unless it waits for its next attempt.
+    pub due_at: Option<Timestamp>,
+    pub may_resend: bool,
+}
+
+/// Result of a bulk resend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkResend {
+    pub queued: usize,
+    /// Resent by others meanwhile, erased, or resent too often.
+    pub refused: usize,
+    /// Matching callbacks beyond [`MAX_BULK_RESENDS`], or beyond what the workspace may resend now.
+    pub remaining: usize,
+    /// For [`Callbacks::resend_progress`].
+    pub batch: Option<ResendBatch>,
+}
+
+/// Identifies the callbacks of a bulk resend: all that were resent since, from the first to the last check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResendBatch {
+    pub since: Timestamp,
+    pub first: CheckId,
+    pub last: CheckId,
+}
+
+/// Limits bulk resends: a workspace may resend [`MAX_BULK_RESENDS`] at once, and twenty per second after that. It is not
+/// the limit on creating checks, which resends by the API count against: when a receiver is back after an outage, its
+/// resends must not displace new checks.
+#[derive(Debug, Default)]
+pub(crate) struct BulkResendBudget {
+    /// When each workspace may resend the full number again.
+    full_at: Mutex<HashMap<WorkspaceId, Timestamp>>,
+}
+
+impl BulkResendBudget {
+    /// Takes up to `wanted` resends. Returns how many are granted.
+    fn take(&self, workspace: WorkspaceId, wanted: usize, now: Timestamp) -> usize {
+        let mut full_at = self.full_at.lock();
+        full_at.retain(|_, at| *at > now);
+        let missing_millis = full_at.get(&workspace).map_or(0, |at| at.as_millisecond() - now.as_millisecond());
+        let missing = (missing_millis + MILLIS_PER_BULK_RESEND - 1) / MILLIS_PER_BULK_RESEND;
+        let granted = wanted.min(MAX_BULK_RESENDS.saturating_sub(usize::try_from(missing).unwrap_or(usize::MAX)));
+        let millis = missing_millis + MILLIS_PER_BULK_RESEND * i64::try_from(granted).unwrap_or(i64::MAX);
+        full_at.insert(workspace, now.saturating_add(SignedDuration::from_millis(millis)).unwrap_or(Timestamp::MAX));
+        granted
+    }
+}
+
+impl Callbacks {
+    /// Failures of a project in one state, newest checks first. At most [`MAX_LISTED_FAILURES`] are considered.
+    pub async fn list_failures(
+        &self,
+        project: &Project,
+        filter: &FailureFilter,
+    ) -> Result<Vec<CallbackFailure>, StoreError> {
+        let query = FailedCallbackQuery {
+            project: project.id,
+            state: filter.state,
+            product: filter.product,
+            // The sandbox checks of a project that went live are hidden.
+            created_after: project.live_since,
+            limit: MAX_LISTED_FAILURES,
+        };
+        let found = self.store.list_failed_callbacks(query).await?;
+        let keys = self.context.keys();
+        let failure = |callback: FailedCallback| {
+            let url = sealing::unseal_url(&keys, callback.check, &callback.url);
+            let receiver = url.map_or_else(|| ERASED.to_owned(), |url| url.authority().to_owned());
+            to_failure(callback, filter.state, receiver)
+        };
+        let is_match = |failure: &CallbackFailure| {
+            filter.receiver.as_ref().is_none_or(|receiver| *receiver == failure.receiver)
+                && filter.reason.as_ref().is_none_or(|reason| *reason == failure.reason)
+        };
+        Ok(found.into_iter().map(failure).filter(is_match).collect())
+    }
+
+    /// Resends the given-up callbacks that match, oldest checks first, as many as the budget of the workspace grants. The
+    /// manager must have access to the project.
+    pub async fn resend_failures(
+        &self,
+        manager: &ManagementActor,
+        project: &Project,
+        filter: &FailureFilter,
+    ) -> Result<BulkResend, ResendError> {
+        if project.workspace != manager.workspace {
+            return Err(ReadError::OtherProject.into());
+        }
+        let filter = FailureFilter { state: FailureState::GivenUp, ..filter.clone() };
+        let since = self.context.now();
+        let mut matching = self.list_failures(project, &filter).await?;
+        matching.retain(|failure| failure.may_resend);
+        matching.reverse();
+        let granted = self.bulk_resends.take(project.workspace, matching.len(), since);
+        let remaining = matching.len() - granted;
+        matching.truncate(granted);
+        let batch = matching.first().zip(matching.last()).map(|(first, last)| ResendBatch {
+            since,
+            first: first.check,
+            last: last.check,
+        });
+        let (mut queued, mut refused) = (0, 0);
+        for failures in matching.chunks(CONCURRENT_RESENDS) {
+            let resends =
+                failures.iter().map(|one| self.resend_callback(manager, project, one.product, one.check, None));
+            for result in join_all(resends).await {
+                match result {
+                    Ok(_) => queued += 1,
+                    Err(ResendError::Read(ReadError::Store(error))) => return Err(error.into()),
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+        Ok(BulkResend { queued, refused, remaining, batch })
+    }
+
+    pub async fn resend_progress(&self, project: ProjectId, batch: ResendBatch) -> Result<ResendProgress, StoreError> {
+        self.store.resend_progress(project, batch.first..=batch.last, batch.since).await
+    }
+}
+
+fn to_failure(callback: FailedCallback, state: FailureState, receiver: String) -> CallbackFailure {
+    let FailedCallback { check, product, url: _, is_erased, due_at, resends, last_attempt } = callback;
+    let reason = last_attempt.as_ref().map(|LastAttempt { status, failure, .. }| match (status, failure) {
+        (Some(status), _) => status.to_string(),
+        (None, Some(failure)) => failure.clone(),
+        (None, None) => "no_response".to_owned(),
+    });
+    CallbackFailure {
+        check,
+        product,
+        receiver,
+        reason: reason.unwrap_or_else(|| NOT_ATTEMPTED.to_owned()),
+        attempts: last_attempt.as_ref().map_or(0, |attempt| attempt.number),
+        last_attempt_at: last_attempt.map(|attempt| attempt.ended_at),
+        due_at,
+        may_resend: state != FailureState::Retrying && !is_erased && resends < MAX_RESENDS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn bulk_resends_are_limited_by_workspace() {
+        let budget = BulkResendBudget::default();
+        let [acme, globex] = [1, 2].map(|number| WorkspaceId(Uuid::from_u128(number)));
+        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+        assert_eq!([150, 150, 1].map(|wanted| budget.take(acme, wanted, at(0))), [150, 50, 0]);
+        assert_eq!(budget.take(globex, 500, at(0)), MAX_BULK_RESENDS);
+        assert_eq!([500, 500].map(|wanted| budget.take(acme, wanted, at(1_000))), [20, 0]);
+        assert_eq!(budget.take(acme, 500, at(60_000)), MAX_BULK_RESENDS);
+    }
+}

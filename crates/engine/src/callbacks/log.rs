@@ -1,0 +1,237 @@
+//! Callback log of a check, and resend.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::Action,
+    lifecycle::{CheckId, Lifecycle},
+    product::Product,
+    tenancy::{Project, ProjectId},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{BulkResendBudget, Courier, RunningTests, sealing};
+use crate::{
+    actor::ManagementActor,
+    checks::{Checks, ReadError},
+    context::Context,
+    idempotency::{Idempotency, IdempotentRequest},
+    ports::{
+        callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome},
+        store::{StoreError, TenantLookup},
+    },
+};
+
+/// A callback with its logged attempts. A URL may carry a token, a body personal data.
+#[derive(Clone, derive_more::Debug)]
+pub struct CallbackLog {
+    /// `None` once it cannot be unsealed.
+    #[debug(skip)]
+    pub url: Option<String>,
+    /// `None` once erased.
+    #[debug(skip)]
+    pub body: Option<String>,
+    pub state: CallbackState,
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// From 1, over all series. Only the newest attempts are kept.
+    pub number: u32,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    pub status: Option<u16>,
+    pub failure: Option<String>,
+    /// `None` once erased.
+    pub exchange: Option<Exchange>,
+}
+
+/// Request and response of one attempt. Stored sealed, as JSON of these fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    pub sent: SentRequest,
+    /// `None`: no response; the attempt's log has the failure.
+    pub received: Option<ReceivedResponse>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
+// Masked: a URL may carry a token, a body personal data.
+#[debug("SentRequest({} bytes)", self.body.len())]
+pub struct SentRequest {
+    pub url: String,
+    /// Without the signature's value.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
+// Masked: the response belongs to the receiver.
+#[debug("ReceivedResponse({}, {} bytes)", self.status, self.body.len())]
+pub struct ReceivedResponse {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    /// Truncated; invalid UTF-8 is replaced by U+FFFD.
+    pub body: String,
+}
+
+const MAX_BODY_BYTES: usize = 4 * 1_024;
+const MAX_HEADER_BYTES: usize = 2 * 1_024;
+/// Headers that are never logged: they are credentials of the receiver.
+const SECRET_HEADERS: [&str; 2] = ["set-cookie", "set-cookie2"];
+
+impl ReceivedResponse {
+    pub(super) fn truncated(status: u16, mut headers: Vec<(String, String)>, mut body: String) -> Self {
+        let mut remaining = MAX_HEADER_BYTES;
+        headers.retain(|(name, _)| !SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)));
+        let fitting = headers.iter().take_while(|(name, value)| {
+            let rest = remaining.checked_sub(name.len() + value.len());
+            remaining = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let fitting = fitting.count();
+        headers.truncate(fitting);
+        body.truncate(body.floor_char_boundary(MAX_BODY_BYTES));
+        ReceivedResponse { status, headers, body }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduledResend {
+    pub check: CheckId,
+    /// Start of the new series of attempts.
+    pub due_at: Timestamp,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResendError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the check is not concluded yet")]
+    StillOpen,
+    #[error("this check has no callback")]
+    NoCallback,
+    #[error("delivery attempts are still in progress")]
+    StillWaiting,
+    #[error("the callback's content has been erased")]
+    Erased,
+    #[error("the callback was already resent {MAX_RESENDS} times; read the check instead")]
+    LimitReached,
+}
+
+impl From<StoreError> for ResendError {
+    fn from(error: StoreError) -> Self {
+        ResendError::Read(error.into())
+    }
+}
+
+/// Reads, resends and debugs callbacks. The [`Courier`] delivers them.
+#[derive(derive_more::Debug)]
+#[debug("Callbacks")]
+pub struct Callbacks {
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn CallbackStore>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) idempotency: Arc<Idempotency>,
+    pub(crate) courier: Courier,
+    pub(crate) running_tests: RunningTests,
+    pub(crate) bulk_resends: BulkResendBudget,
+}
+
+impl Callbacks {
+    /// `None`: the check has no callback, or is not concluded.
+    pub async fn callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, ReadError> {
+        let record = match self.store.find_callback(project, check).await? {
+            TenantLookup::Found(record) => record,
+            TenantLookup::OtherTenant => return Err(ReadError::OtherProject),
+            TenantLookup::NotFound => return Ok(None),
+        };
+        let CallbackRecord { url, body, state, attempts, .. } = record;
+        let keys = self.context.keys();
+        let attempt = |(number, log): (u32, AttemptLog)| Attempt {
+            number,
+            started_at: log.started_at,
+            ended_at: log.ended_at,
+            status: log.status,
+            failure: log.failure,
+            exchange: log.exchange.and_then(|sealed| sealing::unseal_exchange(&keys, check, &sealed)),
+        };
+        Ok(Some(CallbackLog {
+            url: sealing::unseal_url(&keys, check, &url).map(|url| url.as_str().to_owned()),
+            body: body.and_then(|body| String::from_utf8(sealing::unseal_body(&keys, check, &body)?).ok()),
+            state,
+            attempts: attempts.into_iter().map(attempt).collect(),
+        }))
+    }
+
+    /// Fails unless the check belongs to the project. Runs before the idempotency key is used.
+    pub async fn authorize_resend(
+        &self,
+        project: &Project,
+        product: Product,
+        check: CheckId,
+    ) -> Result<(), ResendError> {
+        self.checks.read_any_check(project.id, product, check).await?;
+        Ok(())
+    }
+
+    /// Resends a delivered or given-up callback: the same body, in a new series of attempts. The manager must have
+    /// access to the project.
+    pub async fn resend_callback(
+        &self,
+        manager: &ManagementActor,
+        project: &Project,
+        product: Product,
+        check: CheckId,
+        idempotency: Option<IdempotentRequest<'_, ScheduledResend>>,
+    ) -> Result<ScheduledResend, ResendError> {
+        if project.workspace != manager.workspace {
+            return Err(ReadError::OtherProject.into());
+        }
+        let resent_check = self.checks.read_any_check(project.id, product, check).await?;
+        if matches!(resent_check.state, Lifecycle::Open(_)) {
+            return Err(ResendError::StillOpen);
+        }
+        let audit = manager.new_audit_event(&self.context, Action::CallbackResent, check.to_string(), vec![]);
+        let resend = ScheduledResend { check, due_at: audit.at };
+        let idempotent_response = self.idempotency.seal_response(idempotency.as_ref(), &resend)?;
+        match self.store.resend_callback(project.id, check, audit.at, &audit, idempotent_response).await? {
+            TenantLookup::Found(ResendOutcome::Queued) => {
+                self.courier.wake();
+                Ok(resend)
+            }
+            TenantLookup::Found(ResendOutcome::StillWaiting) => Err(ResendError::StillWaiting),
+            TenantLookup::Found(ResendOutcome::Erased) => Err(ResendError::Erased),
+            TenantLookup::Found(ResendOutcome::LimitReached) => Err(ResendError::LimitReached),
+            TenantLookup::OtherTenant => Err(ReadError::OtherProject.into()),
+            TenantLookup::NotFound => Err(ResendError::NoCallback),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_truncated_and_cookies_are_dropped() {
+        let header = |name: &str, length: usize| (name.to_owned(), "v".repeat(length));
+        let headers = vec![
+            header("Set-Cookie", 10),
+            header("server", 1_000),
+            header("set-cookie", 5_000),
+            header("x-a", 1_000),
+            header("x-b", 1_000),
+            header("x-c", 1),
+        ];
+        let truncated = ReceivedResponse::truncated(200, headers, "é".repeat(3_000));
+        let names: Vec<&str> = truncated.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["server", "x-a"]);
+        assert_eq!(truncated.body.len(), MAX_BODY_BYTES);
+        assert_eq!(
+            ReceivedResponse::truncated(200, vec![], format!("a{}", "é".repeat(3_000))).body.len(),
+            MAX_BODY_BYTES - 1
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! Callbacks of conclusions: what the transaction of a conclusion stores, and what the courier sends after it.
+
+use std::sync::Arc;
+
+use ringtrue_domain::lifecycle::Check;
+
+use super::{Courier, sealing};
+use crate::{
+    context::{Context, missing_seal_key},
+    ports::{
+        callbacks::{LeasedCallback, NewCallback},
+        store::StoreError,
+    },
+};
+
+/// Prepares the callbacks of concluded checks, and passes them to the [`Courier`]. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    context: Arc<Context>,
+    courier: Courier,
+}
+
+impl Outbox {
+    pub(crate) fn new(context: Arc<Context>, courier: Courier) -> Self {
+        Outbox { context, courier }
+    }
+
+    /// The callback to store with the conclusion of a check. `None`: the check has no callback URL.
+    pub(crate) fn prepare<V>(
+        &self,
+        check: &Check<V>,
+        render: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<NewCallback>, StoreError> {
+        let Some(url) = check.callback_url.clone() else { return Ok(None) };
+        let now = self.context.now();
+        let body = sealing::seal_body(&self.context.keys(), &*self.context.entropy, now, check.id, &render());
+        let body = body.ok_or_else(missing_seal_key)?;
+        Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
+    }
+
+    /// Sends a callback that is stored.
+    pub(crate) fn send<V>(&self, check: &Check<V>, callback: NewCallback) {
+        let &Check { id, project, product, mode, .. } = check;
+        let NewCallback { url, body, due_at } = callback;
+        let (failed_attempts, earlier_attempts) = (0, 0);
+        let leased = LeasedCallback { check: id, project, product, mode, url, body, failed_attempts, earlier_attempts };
+        self.courier.deliver(leased, due_at);
+    }
+}

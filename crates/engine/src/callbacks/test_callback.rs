@@ -1,0 +1,130 @@
+//! Test callbacks: signed and sent as any other, but neither stored nor retried.
+//!
+//! The body is that of an expired check with a random id. It can therefore not be mistaken for a verified number, even
+//! by a receiver that does not look up the check.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use ringtrue_domain::{
+    lifecycle::{AnyVerdict, Check, CheckId, Concluded, Lifecycle, OpenState},
+    product::Product,
+    tenancy::{Project, WorkspaceId},
+    verification::{Progress, VerificationVerdict, select_methods},
+};
+
+use super::{Callbacks, payload};
+use crate::{actor::ManagementActor, ports::transport::TransportError};
+
+/// `reference_id` of all test callbacks.
+const TEST_REFERENCE: &str = "test-callback";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestCallbackResult {
+    /// HTTP status, or why there was no response.
+    pub response: Result<u16, TransportError>,
+    pub elapsed: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TestCallbackError {
+    #[error("this project belongs to another workspace")]
+    OtherWorkspace,
+    #[error("the project has no callback URL for this product; save one in its settings first")]
+    NoUrl,
+    #[error("a test callback of this workspace is already being sent; wait for its result")]
+    Busy,
+    #[error("no signing key is available; try again later")]
+    NoKey,
+}
+
+/// Workspaces with a running test. One at a time: a slow receiver must not take up connections.
+#[derive(Debug, Default)]
+pub(crate) struct RunningTests(Arc<Mutex<HashSet<WorkspaceId>>>);
+
+struct RunningTest {
+    workspace: WorkspaceId,
+    running: Arc<Mutex<HashSet<WorkspaceId>>>,
+}
+
+impl RunningTests {
+    fn begin(&self, workspace: WorkspaceId) -> Option<RunningTest> {
+        let is_first = self.0.lock().insert(workspace);
+        is_first.then(|| RunningTest { workspace, running: Arc::clone(&self.0) })
+    }
+}
+
+impl Drop for RunningTest {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.workspace);
+    }
+}
+
+impl Callbacks {
+    /// Sends a test callback to the project's URL for a product. The manager must have access to the project.
+    pub async fn send_test_callback(
+        &self,
+        manager: &ManagementActor,
+        project: &Project,
+        product: Product,
+    ) -> Result<TestCallbackResult, TestCallbackError> {
+        if project.workspace != manager.workspace {
+            return Err(TestCallbackError::OtherWorkspace);
+        }
+        let url = project.configuration.callback_url(product).cloned().ok_or(TestCallbackError::NoUrl)?;
+        let _running = self.running_tests.begin(project.workspace).ok_or(TestCallbackError::Busy)?;
+        let body = self.render_test(project, product).ok_or(TestCallbackError::NoUrl)?;
+        self.courier.send_once(project.mode, product, url, body).await.ok_or(TestCallbackError::NoKey)
+    }
+
+    /// `None` for products without callbacks.
+    fn render_test(&self, project: &Project, product: Product) -> Option<Vec<u8>> {
+        match product {
+            Product::ReverseSms | Product::SecureSna | Product::Discovery => {
+                let expired = self.expired_check::<AnyVerdict>(project, product)?;
+                Some(payload::render(&expired, None))
+            }
+            Product::Verification => {
+                let expired = self.expired_check::<VerificationVerdict>(project, product)?;
+                let methods = project.configuration.verification.methods.as_deref();
+                let progress = Progress::new(select_methods(None, methods, |_| true), false, None);
+                Some(payload::render_verification(&expired, &progress))
+            }
+            Product::SimSwap | Product::Eligibility => None,
+        }
+    }
+
+    fn expired_check<V: Clone>(&self, project: &Project, product: Product) -> Option<Concluded<V>> {
+        let now = self.context.now();
+        let check = Check::<V> {
+            id: CheckId(self.context.new_uuid(now)),
+            project: project.id,
+            product,
+            mode: project.mode,
+            verification: None,
+            network: None,
+            claimed: None,
+            reference: TEST_REFERENCE.parse().ok(),
+            callback_url: None,
+            redirect_url: None,
+            created_at: now,
+            expires_at: now,
+            state: Lifecycle::Open(OpenState::Accepted),
+        };
+        check.expire().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_runs_one_test_at_a_time() {
+        let (tests, [one, other]) = (RunningTests::default(), [1, 2].map(|id| WorkspaceId(uuid::Uuid::from_u128(id))));
+        let running = tests.begin(one);
+        assert!(running.is_some() && tests.begin(one).is_none() && tests.begin(other).is_some());
+        drop(running);
+        assert!(tests.begin(one).is_some());
+    }
+}

@@ -1,0 +1,372 @@
+//! Operations common to checks of all products: storing, concluding, expiring, reading and listing.
+//!
+//! Every conclusion goes through [`Checks::conclude`], which stores it with its callback in one transaction, or passes
+//! it to the [`CheckEndHandler`] of whatever waits for the end of the check. A read of an overdue check first records
+//! its expiry, so that no client sees it as open; the sweeper expires the checks that no client reads.
+
+mod end_handler;
+mod errors;
+mod pending_codes;
+pub mod reassembly;
+pub mod reverse_sms;
+pub mod sim_swap;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use ringtrue_domain::{
+    lifecycle::{
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Verdict, WrongProduct,
+    },
+    page::{Page, PageRequest},
+    phone::Msisdn,
+    product::Product,
+    search::Filter,
+    tenancy::{Mode, Project, ProjectId, WorkspaceId},
+};
+use strum::VariantArray as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    activity::ActivityRecorder,
+    callbacks::{Outbox, payload},
+    context::Context,
+    idempotency::Idempotency,
+    lookups::{
+        eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
+        operator_access::Operators,
+    },
+    ports::{
+        callbacks::NewCallback,
+        checks::{CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCheck},
+        search_limit::SearchLimiter,
+        store::{StoreError, TenantLookup},
+    },
+    tenants::NumberSearch,
+};
+
+pub(crate) use end_handler::CheckEndHandler;
+pub use errors::{CreateError, ReadError};
+pub(crate) use pending_codes::PendingCodeCache;
+
+/// Short enough to record an expiry within a second.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// Enough for full batches, few enough to bound memory.
+const MAX_SWEEP_ROWS: u32 = 2_000;
+
+/// Creates, concludes and reads checks. Silent checks and verifications build on it.
+#[derive(derive_more::Debug)]
+#[debug("Checks")]
+pub struct Checks {
+    context: Arc<Context>,
+    store: Arc<dyn CheckStore>,
+    operators: Arc<Operators>,
+    idempotency: Arc<Idempotency>,
+    outbox: Outbox,
+    activity: Arc<ActivityRecorder>,
+    pending_codes: Arc<PendingCodeCache>,
+    search_limiter: SearchLimiter,
+    end_handlers: Vec<Arc<dyn CheckEndHandler>>,
+}
+
+impl Checks {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        store: Arc<dyn CheckStore>,
+        operators: Arc<Operators>,
+        idempotency: Arc<Idempotency>,
+        outbox: Outbox,
+        activity: Arc<ActivityRecorder>,
+        pending_codes: Arc<PendingCodeCache>,
+    ) -> Self {
+        let (search_limiter, end_handlers) = (SearchLimiter::default(), vec![]);
+        Checks { context, store, operators, idempotency, outbox, activity, pending_codes, search_limiter, end_handlers }
+    }
+
+    /// Registers the handler of a kind of checks.
+    pub(crate) fn with_end_handler(mut self, handler: Arc<dyn CheckEndHandler>) -> Self {
+        self.end_handlers.push(handler);
+        self
+    }
+
+    /// `None`: nothing else waits for the end of the check.
+    fn end_handler(&self, check: &AnyCheck) -> Option<&dyn CheckEndHandler> {
+        self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
+    }
+
+    pub fn search_limiter(&self) -> &SearchLimiter {
+        &self.search_limiter
+    }
+
+    /// Stores the conclusion of a check, and sends its callback unless the check was already concluded.
+    pub(crate) async fn conclude<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        self.conclude_via_connector(concluded, None).await
+    }
+
+    /// Like [`conclude`](Self::conclude), naming the connector whose message concluded the check.
+    pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+        connector: Option<Arc<str>>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        let concluded = concluded.map(Into::into);
+        if let Some(handler) = self.end_handler(concluded.check()) {
+            return handler.conclude(concluded, connector).await;
+        }
+        let callback = self.prepare_callback(&concluded)?;
+        let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
+        let outcome = self.store.conclude(conclusion, callback.clone()).await?;
+        if let ConcludeOutcome::Concluded { .. } = outcome {
+            self.activity.record_concluded(concluded.check());
+            if let Some(callback) = callback {
+                self.outbox.send(concluded.check(), callback);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// `None`: the check has no callback URL.
+    fn prepare_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
+        let check = concluded.check();
+        self.outbox.prepare(check, || {
+            let number = check.verdict().and_then(Verdict::discovered);
+            let number = number.and_then(|number| self.unseal_number(check.id, number));
+            payload::render(concluded, number.as_ref())
+        })
+    }
+
+    /// The discovered number. `None` once it is erased.
+    pub fn unseal_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
+        let text = String::from_utf8(self.context.unseal_for_check("number", check, number.sealed.as_ref()?)?).ok()?;
+        Msisdn::parse(&text, Mode::Sandbox).ok()
+    }
+
+    /// Concludes an overdue check as expired, unless it is already concluded.
+    pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
+        if let Some(handler) = self.end_handler(&check) {
+            return handler.expire(check).await;
+        }
+        match check.expire() {
+            Ok(concluded) => self.conclude(concluded).await.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Expires all overdue checks and returns their number.
+    pub async fn sweep(&self) -> Result<usize, StoreError> {
+        let now = self.context.now();
+        let mut swept = 0;
+        loop {
+            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS).await?;
+            let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
+            swept += overdue.len();
+            self.expire_all(overdue).await?;
+            if is_last {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// Expires the overdue checks of one project, so that lists never show an expired check as open.
+    pub(crate) async fn sweep_project(&self, project: ProjectId, product: Product) -> Result<(), StoreError> {
+        let now = self.context.now();
+        loop {
+            let overdue = self.store.overdue_checks_of_project(project, product, now, MAX_SWEEP_ROWS).await?;
+            if overdue.is_empty() {
+                return Ok(());
+            }
+            self.expire_all(overdue).await?;
+        }
+    }
+
+    /// Concurrently, so that the store can batch the writes.
+    async fn expire_all(&self, overdue: Vec<AnyCheck>) -> Result<(), StoreError> {
+        join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
+    }
+
+    /// Sweeps until `shutdown`. A running sweep is completed, so that the callbacks of recorded conclusions are sent.
+    pub async fn run_sweeper(&self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
+            if let Err(error) = self.sweep().await {
+                tracing::warn!(%error, "sweep of overdue checks failed; retrying at the next interval");
+            }
+        }
+    }
+
+    pub(crate) async fn store_check(&self, new: NewCheck) -> Result<(), CreateError> {
+        let now = new.check.created_at;
+        self.require_unchanged_mode(&new.check)?;
+        let key = ActivityRecorder::key_of(&new.check);
+        match self.store.create_check(new).await? {
+            CreateCheckOutcome::Created => {
+                self.activity.record_created(key);
+                Ok(())
+            }
+            CreateCheckOutcome::TooManyChecks { retry_at } => Err(CreateError::too_many_checks(now, retry_at)),
+        }
+    }
+
+    /// Rejects a sandbox check whose project went live while the request was processed.
+    pub(crate) fn require_unchanged_mode<V>(&self, check: &Check<V>) -> Result<(), CreateError> {
+        if self.context.has_left_sandbox(check.project, check.mode) {
+            Err(CreateError::ProjectDisabled)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) async fn read_check<V>(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<Check<V>, ReadError>
+    where
+        V: TryFrom<AnyVerdict, Error = WrongProduct>,
+    {
+        Ok(downcast(self.read_any_check(project, product, id).await?)?)
+    }
+
+    async fn load_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
+        match self.store.find_check(project, product, id).await? {
+            TenantLookup::Found(check) if self.context.has_left_sandbox(project, check.mode) => {
+                Err(ReadError::NotFound)
+            }
+            TenantLookup::Found(check) => Ok(check),
+            TenantLookup::OtherTenant => Err(ReadError::OtherProject),
+            TenantLookup::NotFound => Err(ReadError::NotFound),
+        }
+    }
+
+    /// Reads a check; an overdue one is expired first.
+    pub async fn read_any_check(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<AnyCheck, ReadError> {
+        let check = self.load_check(project, product, id).await?;
+        if !check.is_overdue(self.context.now()) {
+            return Ok(check);
+        }
+        // Boxed to keep the future small.
+        Box::pin(self.expire(check)).await?;
+        // Another request may have concluded it differently.
+        self.load_check(project, product, id).await
+    }
+
+    pub async fn check_history(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<CheckHistory, ReadError> {
+        self.store.check_history(project, product, id).await?.ok_or(ReadError::NotFound)
+    }
+
+    /// Newest first.
+    pub async fn list_any_checks(
+        &self,
+        project: ProjectId,
+        product: Product,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<AnyCheck>, StoreError> {
+        self.sweep_project(project, product).await?;
+        // A project that this node has not loaded yet gets a search limit of its own.
+        let known = self.context.control_plane.project(project);
+        let workspace = known.as_ref().map_or(WorkspaceId(project.0), |known| known.workspace);
+        let created_after = known.and_then(|known| known.live_since);
+        let query = CheckQuery { workspace, project, product, filter, created_after, page };
+        self.store.list_checks(query, &self.search_limiter).await
+    }
+
+    /// The check with this id, of any product. `None`: the project has none.
+    pub async fn find_check_by_id(&self, project: ProjectId, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
+        for &product in Product::VARIANTS {
+            match self.read_any_check(project, product, id).await {
+                Ok(check) => return Ok(Some(check)),
+                // Does not reveal checks of other projects.
+                Err(ReadError::NotFound | ReadError::OtherProject) => {}
+                Err(ReadError::Store(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest checks of a number, of all products.
+    pub async fn find_checks_by_number(&self, search: &NumberSearch, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
+        let NumberSearch { project, created_after, number } = *search;
+        let find = || self.store.find_checks_by_number(project, number, created_after, limit);
+        let (found, now) = (find().await?, self.context.now());
+        let overdue: Vec<_> = found.iter().filter(|check| check.is_overdue(now)).cloned().collect();
+        if overdue.is_empty() {
+            return Ok(found);
+        }
+        self.expire_all(overdue).await?;
+        find().await
+    }
+
+    /// Newest first.
+    pub(crate) async fn list_checks<V>(
+        &self,
+        project: ProjectId,
+        product: Product,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<Check<V>>, StoreError>
+    where
+        V: TryFrom<AnyVerdict, Error = WrongProduct>,
+    {
+        let Page { items, request, total_items } = self.list_any_checks(project, product, filter, page).await?;
+        Ok(Page { items: items.into_iter().map(downcast).collect::<Result<_, _>>()?, request, total_items })
+    }
+
+    pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
+        self.operators.for_mode(project.mode).eligibility_of_number(project, text).await
+    }
+
+    pub fn eligibility_of_address(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
+        let address = text.parse().map_err(|_| EligibilityError::Address)?;
+        self.operators.for_mode(project.mode).eligibility_of_address(project, address)
+    }
+
+    /// Explains the lookup and the gate result of each product. Without a project, authorisation is not checked.
+    pub async fn explain_eligibility(
+        &self,
+        project: Option<&Project>,
+        subject: &EligibilitySubject,
+    ) -> EligibilityExplanation {
+        if project.is_some_and(|project| project.disabled) {
+            return EligibilityExplanation::failed(EligibilityError::ProjectDisabled.to_string());
+        }
+        let mode = project.map_or(Mode::Live, |project| project.mode);
+        self.operators.for_mode(mode).explain_eligibility(project, subject).await
+    }
+}
+
+/// Converts a check to its product's verdict type.
+pub(crate) fn downcast<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
+where
+    V: TryFrom<AnyVerdict, Error = WrongProduct>,
+{
+    let id = check.id;
+    check.try_map(V::try_from).map_err(|problem| StoreError::CorruptRow {
+        table: "checks",
+        row: id.to_string(),
+        problem: problem.to_string(),
+    })
+}
+
+pub(crate) fn require_enabled(project: &Project) -> Result<(), CreateError> {
+    if project.disabled { Err(CreateError::ProjectDisabled) } else { Ok(()) }
+}

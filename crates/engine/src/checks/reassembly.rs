@@ -1,0 +1,92 @@
+//! Reassembly of concatenated SMS whose parts arrive at any node, in any order, repeatedly, or not at all.
+//!
+//! A part is stored before it is acknowledged, so a crash loses nothing, and the parts of one SMS meet in the database
+//! (docs/decisions/0008). The database contains keyed hashes of addresses and contents, and sealed contents.
+//!
+//! Anyone can send first parts without the rest. The number of incomplete SMS is therefore limited by sender and by
+//! connector, and they expire. A part beyond a limit is rejected, and the operator resends it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{lifecycle::Sealed, reverse_sms::SmsOrigin};
+
+use crate::{
+    context::Context,
+    ports::{
+        sms::{
+            AddPartOutcome, CompleteSms, NewSmsPart, PartOutcome, Reassembly, SmsKey, SmsPart, SmsPartLimits,
+            SmsPartStore,
+        },
+        store::StoreError,
+    },
+};
+
+const LIMITS: SmsPartLimits = SmsPartLimits { per_sender: 8, per_connector: 10_000 };
+
+#[derive(derive_more::Debug)]
+#[debug("SmsReassembly")]
+pub struct SmsReassembly {
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn SmsPartStore>,
+}
+
+#[async_trait]
+impl Reassembly for SmsReassembly {
+    async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError> {
+        let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
+        let project = match origin {
+            SmsOrigin::Operator => [0; 16],
+            SmsOrigin::Sandbox(project) => project.0.into_bytes(),
+        };
+        let [connector_name, from, to] = [connector.as_bytes(), from.as_bytes(), to.as_bytes()];
+        let sender = self.context.keyed_hash(&[b"sms sender", &project, connector_name, from])?;
+        let key = SmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &[total]])?);
+        let now = self.context.now();
+        let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
+        let stored = NewSmsPart {
+            key,
+            sms: self.context.new_uuid(now),
+            connector,
+            sender,
+            total_parts: total,
+            sequence,
+            content_hash: self.context.keyed_hash(&[b"sms part", &key.0, &[sequence], &content])?,
+            content: Sealed(self.context.seal(&seal_context(key, sequence), &content)?),
+            now,
+            expires_at: now.saturating_add(lifetime).unwrap_or(Timestamp::MAX),
+            limits: LIMITS,
+        };
+        Ok(match self.store.add_sms_part(&stored).await? {
+            AddPartOutcome::Stored { first } => PartOutcome::Stored { first },
+            AddPartOutcome::Complete { sms, contents } => {
+                let unseal = |(sequence, content): (u8, Sealed)| {
+                    let unsealed = self.context.unseal(&seal_context(key, sequence), &content.0);
+                    unsealed.ok_or_else(|| StoreError::CorruptRow {
+                        table: "sms_parts",
+                        row: sms.to_string(),
+                        problem: format!("content of part {sequence} cannot be unsealed"),
+                    })
+                };
+                let contents = (1..).zip(contents).map(unseal).collect::<Result<_, _>>()?;
+                PartOutcome::Complete(CompleteSms { key, sms, contents })
+            }
+            AddPartOutcome::AlreadyProcessed => PartOutcome::AlreadyProcessed,
+            AddPartOutcome::LimitReached => PartOutcome::LimitReached,
+        })
+    }
+
+    async fn mark_processed(&self, sms: &CompleteSms) -> Result<(), StoreError> {
+        self.store.mark_sms_processed(sms.key, sms.sms, self.context.now()).await
+    }
+
+    async fn discard_expired(&self, connector: &str) -> Result<u64, StoreError> {
+        self.store.delete_expired_sms(connector, self.context.now()).await
+    }
+}
+
+/// Part of stored data.
+fn seal_context(key: SmsKey, sequence: u8) -> Vec<u8> {
+    [b"sms part:".as_slice(), &key.0, &[sequence]].concat()
+}

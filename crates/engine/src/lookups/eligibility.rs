@@ -1,0 +1,145 @@
+//! Eligibility: the products available to an end-user, by number or IP address.
+//!
+//! Availability is computed from the connectors' capabilities and the project's permissions; it is not stored.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ringtrue_domain::{
+    eligibility::EligibilityGate,
+    network::NetworkId,
+    phone::{Country, InvalidPhoneNumber, Msisdn},
+    product::Product,
+    tenancy::{Mode, Project},
+};
+
+use crate::lookups::{
+    networks::{NetworkInfo, dialing_code},
+    number_lookup::SourceResult,
+};
+
+/// An end-user's network and the products available there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eligibility {
+    pub network: ServingNetwork,
+    pub products: Vec<Product>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServingNetwork {
+    /// All results share one `Arc` per network until the configuration is reloaded.
+    Configured(Arc<NetworkInfo>),
+    /// A network that is not configured, as far as the number and the lookup describe it.
+    Other { id: Option<NetworkId>, country: Option<Country> },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EligibilityError {
+    #[error("{0}")]
+    PhoneNumber(#[from] InvalidPhoneNumber),
+    #[error("invalid address: expected a plain IPv4 or IPv6 address")]
+    Address,
+    #[error("no active subscriber has this number")]
+    NoSubscriber,
+    #[error("no known network for this address")]
+    NoNetwork,
+    #[error("this address does not belong to a mobile network")]
+    NotMobile,
+    #[error("number lookup unavailable; try again later")]
+    LookupUnavailable,
+    #[error("the project is disabled")]
+    ProjectDisabled,
+}
+
+/// End-user of an eligibility request.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+pub enum EligibilitySubject {
+    Number(Msisdn),
+    /// Masked: personal data.
+    #[debug("Address(…)")]
+    Address(IpAddr),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubjectError {
+    #[error("invalid phone number: {0}")]
+    Number(InvalidPhoneNumber),
+    #[error("neither a phone number in E.164 form nor an IP address")]
+    Neither,
+}
+
+impl EligibilitySubject {
+    /// Errors do not repeat the input: it is personal data.
+    pub fn parse(text: &str, project: Option<&Project>) -> Result<Self, SubjectError> {
+        if text.starts_with('+') {
+            let mode = project.map_or(Mode::Live, |project| project.mode);
+            return Msisdn::parse(text, mode).map(EligibilitySubject::Number).map_err(SubjectError::Number);
+        }
+        let address: Result<IpAddr, _> = text.parse();
+        address.map(|address| EligibilitySubject::Address(address.to_canonical())).map_err(|_| SubjectError::Neither)
+    }
+
+    /// The subject for logs and pages.
+    pub fn masked(&self) -> String {
+        match self {
+            EligibilitySubject::Number(number) => format!("…{}", number.tail()),
+            EligibilitySubject::Address(IpAddr::V4(_)) => "an IPv4 address".to_owned(),
+            EligibilitySubject::Address(IpAddr::V6(_)) => "an IPv6 address".to_owned(),
+        }
+    }
+}
+
+/// Explains an eligibility result to operators and developers. Not part of the API.
+#[derive(Clone, Debug)]
+pub struct EligibilityExplanation {
+    /// Empty for an address, and in a sandbox.
+    pub source_results: Vec<SourceResult>,
+    pub network: Result<Arc<NetworkInfo>, String>,
+    /// Set when the network was taken from the number's prefix.
+    pub note: Option<String>,
+    pub gates: Vec<(Product, Result<(), EligibilityGate>)>,
+}
+
+impl EligibilityExplanation {
+    /// Explanation of a request that failed before any source was queried.
+    pub fn failed(problem: String) -> Self {
+        EligibilityExplanation { source_results: vec![], network: Err(problem), note: None, gates: vec![] }
+    }
+
+    /// Why a gate excludes a product.
+    pub fn describe_gate(gate: EligibilityGate, product: Product, project: Option<&Project>) -> &'static str {
+        let is_enabled = project.is_none_or(|project| project.products.contains(&product));
+        match gate {
+            EligibilityGate::Connectivity => "no connector to this operator, and no receiver for its subscribers",
+            EligibilityGate::Authorisation if is_enabled => {
+                "the project is not allowed to use this network for this product"
+            }
+            EligibilityGate::Authorisation => "the product is not enabled for the project",
+            EligibilityGate::ProductSupport => "no connector to this operator supports this product",
+        }
+    }
+}
+
+impl ServingNetwork {
+    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
+    pub fn country_code(&self) -> Option<String> {
+        match self {
+            ServingNetwork::Configured(network) => Some(network.country.clone()),
+            ServingNetwork::Other { country, .. } => country.map(|country| country.to_string()),
+        }
+    }
+
+    /// Without a `+`.
+    pub fn dialing_code(&self) -> Option<String> {
+        match self {
+            ServingNetwork::Configured(network) => Some(network.dialing_code.clone()),
+            ServingNetwork::Other { country, .. } => country.map(dialing_code),
+        }
+    }
+
+    pub fn id(&self) -> Option<&NetworkId> {
+        match self {
+            ServingNetwork::Configured(network) => Some(&network.id),
+            ServingNetwork::Other { id, .. } => id.as_ref(),
+        }
+    }
+}

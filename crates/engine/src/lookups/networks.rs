@@ -1,0 +1,370 @@
+//! Network registry of a deployment: network directory, IP locator, receivers, and routes to operators.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use ringtrue_domain::{
+    eligibility::PRODUCTS,
+    network::{Network, NetworkDirectory, NetworkId, PoolScope},
+    page::{Page, PageRequest},
+    phone::{Country, Msisdn},
+    product::Product,
+};
+
+use crate::ports::{
+    lookups::{IpLocation, IpLocator},
+    silent::SilentConnector,
+    sim_swap::SimSwapConnector,
+};
+
+/// A network as shown to API clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkInfo {
+    pub id: NetworkId,
+    pub name: String,
+    pub aliases: Vec<String>,
+    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
+    pub country: String,
+    /// Without a `+`.
+    pub dialing_code: String,
+}
+
+impl From<&Network> for NetworkInfo {
+    fn from(network: &Network) -> Self {
+        NetworkInfo {
+            id: network.id.clone(),
+            name: network.name.clone(),
+            aliases: network.aliases.clone(),
+            country: network.country.to_string(),
+            dialing_code: dialing_code(network.country),
+        }
+    }
+}
+
+pub(crate) fn dialing_code(country: Country) -> String {
+    country.dialing_code().map_or_else(String::new, |code| code.to_string())
+}
+
+/// A configuration reload replaces each part as a whole; connectors update the availability of receivers.
+#[derive(Debug, Default)]
+pub struct Networks {
+    directory: ArcSwap<NetworkDirectory>,
+    infos: ArcSwap<HashMap<NetworkId, Arc<NetworkInfo>>>,
+    /// Receivers without an available connector.
+    unavailable: ArcSwap<HashSet<Msisdn>>,
+    /// Availability of each receiver, by connector.
+    receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
+    /// Round-robin positions.
+    cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
+    ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
+    silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
+    sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
+}
+
+/// Identifies a pool of receivers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum PoolKey {
+    Network(NetworkId),
+    Country(Country),
+    Everybody,
+}
+
+impl From<PoolScope<'_>> for PoolKey {
+    fn from(audience: PoolScope<'_>) -> Self {
+        match audience {
+            PoolScope::Network(network) => PoolKey::Network(network.id.clone()),
+            PoolScope::Country(country) => PoolKey::Country(country),
+            PoolScope::Global => PoolKey::Everybody,
+        }
+    }
+}
+
+/// A connector for SIM Swap and the networks it serves.
+#[derive(Clone, Debug)]
+pub struct SimSwapNetworkRoute {
+    pub networks: Vec<NetworkId>,
+    pub connector: Arc<dyn SimSwapConnector>,
+}
+
+/// A connector for silent checks and the networks it serves.
+#[derive(Clone, Debug)]
+pub struct SilentNetworkRoute {
+    pub networks: Vec<NetworkId>,
+    pub connector: Arc<dyn SilentConnector>,
+}
+
+impl Networks {
+    pub fn directory(&self) -> arc_swap::Guard<Arc<NetworkDirectory>> {
+        self.directory.load()
+    }
+
+    pub fn replace(&self, directory: NetworkDirectory) {
+        let infos = directory.networks().map(|network| (network.id.clone(), Arc::new(network.into())));
+        self.infos.store(Arc::new(infos.collect()));
+        let cursors = directory.all_pools().map(|(audience, _)| (audience.into(), AtomicUsize::new(0)));
+        self.cursors.store(Arc::new(cursors.collect()));
+        self.directory.store(Arc::new(directory));
+    }
+
+    pub fn info(&self, network: &Network) -> Arc<NetworkInfo> {
+        // Missing only while the directory is being replaced.
+        self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
+    }
+
+    pub fn set_ip_locator(&self, locator: Box<dyn IpLocator>) {
+        self.ip_locator.store(Some(Arc::new(locator)));
+    }
+
+    /// Locates an IP address. Other ids of a network are mapped to its own.
+    pub fn locate(&self, address: IpAddr) -> IpLocation {
+        match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
+            IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
+                Some(network) if network.id != id => IpLocation::Mobile(network.id.clone()),
+                _ => IpLocation::Mobile(id),
+            },
+            located => located,
+        }
+    }
+
+    pub fn set_silent_routes(&self, routes: Vec<SilentNetworkRoute>) {
+        self.silent_routes.store(Arc::new(routes));
+    }
+
+    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves =
+            |route: &&SilentNetworkRoute| self.is_listed(network, &route.networks) && route.connector.supports(product);
+        routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
+    }
+
+    /// A connector that serves both networks: a brand's and its host network.
+    pub fn shared_silent_route(
+        &self,
+        one: &NetworkId,
+        other: &NetworkId,
+        product: Product,
+    ) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves_both = |route: &&SilentNetworkRoute| {
+            self.is_listed(one, &route.networks) && self.is_listed(other, &route.networks)
+        };
+        routes.iter().filter(serves_both).map(|route| &route.connector).find(|route| route.supports(product)).cloned()
+    }
+
+    pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()
+    }
+
+    pub fn set_sim_swap_routes(&self, routes: Vec<SimSwapNetworkRoute>) {
+        self.sim_swap_routes.store(Arc::new(routes));
+    }
+
+    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
+        let routes = self.sim_swap_routes.load();
+        routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
+    }
+
+    /// Configurations may list a network by any of its ids.
+    fn is_listed(&self, id: &NetworkId, listed: &[NetworkId]) -> bool {
+        listed.contains(id) || self.directory().get(id).is_some_and(|network| network.matches_any(listed))
+    }
+
+    pub fn supported_products(&self, network: &Network) -> Vec<Product> {
+        let (routes, sim_swap_routes) = (self.silent_routes.load(), self.sim_swap_routes.load());
+        let can = |product: &Product| match product {
+            Product::SecureSna | Product::Discovery => routes
+                .iter()
+                .any(|route| self.is_listed(&network.id, &route.networks) && route.connector.supports(*product)),
+            Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_listed(&network.id, &route.networks)),
+            Product::ReverseSms => self.has_receiver(network),
+            Product::Eligibility | Product::Verification => false,
+        };
+        PRODUCTS.into_iter().filter(can).collect()
+    }
+
+    /// Lists the configured networks, optionally of one country, with their supported products.
+    pub fn list_networks(
+        &self,
+        country: Option<Country>,
+        request: PageRequest,
+    ) -> Page<(Arc<NetworkInfo>, Vec<Product>)> {
+        let directory = self.directory();
+        let matching =
+            || directory.networks().filter(|network| country.is_none_or(|country| network.country == country));
+        let offset = usize::try_from(request.offset()).unwrap_or(usize::MAX);
+        let items = matching().skip(offset).take(request.size() as usize);
+        let items = items.map(|network| (self.info(network), self.supported_products(network))).collect();
+        Page { items, request, total_items: matching().count() as u64 }
+    }
+
+    /// An available receiver exists for subscribers of this network.
+    pub fn has_receiver(&self, network: &Network) -> bool {
+        let (directory, unavailable) = (self.directory(), self.unavailable.load());
+        directory.pools_for_network(network).flat_map(|(_, pool)| pool).any(|receiver| !unavailable.contains(receiver))
+    }
+
+    /// Records whether a connector currently receives SMS for these numbers.
+    pub fn set_receivers_available(&self, connector: &Arc<str>, receivers: &[Msisdn], is_available: bool) {
+        self.update_receivers(|receiver_connectors| {
+            for receiver in receivers {
+                receiver_connectors.entry(receiver.clone()).or_default().insert(Arc::clone(connector), is_available);
+            }
+        });
+    }
+
+    /// The connectors that serve a receiver, each with its availability.
+    pub fn connectors_of_receiver(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
+        let receiver_connectors = self.receiver_connectors.lock();
+        let connectors = receiver_connectors.get(receiver).into_iter().flatten();
+        let mut found: Vec<_> =
+            connectors.map(|(connector, is_available)| (Arc::clone(connector), *is_available)).collect();
+        found.sort();
+        found
+    }
+
+    /// Names of the connectors that currently serve a product for subscribers of a network.
+    pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
+        match product {
+            Product::SecureSna | Product::Discovery => {
+                self.silent_route(network, product).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::SimSwap => {
+                self.sim_swap_route(network).iter().map(|connector| connector.name().to_owned()).collect()
+            }
+            Product::ReverseSms => {
+                let directory = self.directory();
+                let Some(network) = directory.find_by_any_id(network) else { return Vec::new() };
+                let pool = directory.pools_for_network(network).next().map(|(_, pool)| pool);
+                let receivers = pool.into_iter().flatten();
+                let connectors = receivers.flat_map(|receiver| self.connectors_of_receiver(receiver));
+                let mut names: Vec<_> = connectors.map(|(name, _)| name.to_string()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names
+            }
+            Product::Eligibility | Product::Verification => Vec::new(),
+        }
+    }
+
+    /// Removes a connector that is no longer configured.
+    pub fn remove_connector(&self, connector: &str) {
+        self.update_receivers(|receiver_connectors| {
+            for connectors in receiver_connectors.values_mut() {
+                connectors.remove(connector);
+            }
+        });
+    }
+
+    fn update_receivers(&self, change: impl FnOnce(&mut HashMap<Msisdn, HashMap<Arc<str>, bool>>)) {
+        let mut receiver_connectors = self.receiver_connectors.lock();
+        change(&mut receiver_connectors);
+        receiver_connectors.retain(|_, connectors| !connectors.is_empty());
+        let unavailable =
+            receiver_connectors.iter().filter(|(_, connectors)| !connectors.values().any(|is_available| *is_available));
+        self.unavailable.store(Arc::new(unavailable.map(|(receiver, _)| receiver.clone()).collect()));
+    }
+
+    /// The next available receiver for subscribers of this network, by round robin within each pool.
+    pub fn next_receiver(&self, network: &Network) -> Option<Msisdn> {
+        let (directory, unavailable, cursors) = (self.directory(), self.unavailable.load(), self.cursors.load());
+        directory.pools_for_network(network).find_map(|(audience, pool)| {
+            let mut available = pool.iter().filter(|receiver| !unavailable.contains(*receiver));
+            let count = available.clone().count();
+            if count == 0 {
+                return None;
+            }
+            // A pool has no cursor only while the directory is being replaced.
+            let turn = cursors.get(&audience.into()).map_or(0, |cursor| cursor.fetch_add(1, Ordering::Relaxed));
+            available.nth(turn % count).cloned()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::tenancy::Mode;
+
+    use super::*;
+
+    fn number(last: u8) -> Msisdn {
+        Msisdn::parse(&format!("+4477009000{last:02}"), Mode::Live).unwrap()
+    }
+
+    fn network() -> Network {
+        Network {
+            id: "23410".parse().unwrap(),
+            name: "Test".to_owned(),
+            aliases: vec![],
+            country: "GB".parse().unwrap(),
+            prefixes: vec![],
+            receivers: vec![number(1), number(2)],
+        }
+    }
+
+    #[test]
+    fn each_pool_has_its_own_round_robin() {
+        let networks = Networks::default();
+        let pool = |numbers: &[u8]| numbers.iter().copied().map(number).collect::<Vec<_>>();
+        let with = |id: &str, country: &str, receivers: &[u8]| Network {
+            id: id.parse().unwrap(),
+            country: country.parse().unwrap(),
+            receivers: pool(receivers),
+            ..network()
+        };
+        let all = [
+            with("23410", "GB", &[1, 2]),
+            with("23420", "GB", &[]),
+            with("27203", "IE", &[]),
+            with("26201", "DE", &[]),
+        ];
+        let countries = vec![("GB".parse().unwrap(), pool(&[3, 4])), ("IE".parse().unwrap(), pool(&[5, 6]))];
+        networks.replace(NetworkDirectory::new(all.to_vec(), countries, pool(&[7, 8, 9])).unwrap());
+        // Interleaved, so that a shared cursor would skip numbers.
+        let used: Vec<Vec<u8>> = (0..6)
+            .map(|_| all.iter().map(|network| networks.next_receiver(network).unwrap().tail().value()).collect())
+            .collect();
+        let of = |index: usize| used.iter().map(|round| round[index]).collect::<Vec<_>>();
+        assert_eq!(of(0), [1, 2, 1, 2, 1, 2]);
+        assert_eq!(of(1), [3, 4, 3, 4, 3, 4]);
+        assert_eq!(of(2), [5, 6, 5, 6, 5, 6]);
+        assert_eq!(of(3), [7, 8, 9, 7, 8, 9]);
+        networks.set_receivers_available(&"one".into(), &[number(7)], false);
+        let next: Vec<_> = (0..4).map(|_| networks.next_receiver(&all[3]).unwrap().tail().value()).collect();
+        assert_eq!(next, [8, 9, 8, 9], "unavailable receivers are skipped");
+    }
+
+    #[test]
+    fn only_available_receivers_are_used() {
+        let networks = Networks::default();
+        let network = network();
+        networks.replace(NetworkDirectory::new(vec![network.clone()], vec![], vec![number(3)]).unwrap());
+        let next = || networks.next_receiver(&network).map(|number| number.tail().value());
+        let two: HashSet<_> = [next(), next()].into();
+        assert_eq!(two, HashSet::from([Some(1), Some(2)]));
+
+        let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
+        networks.set_receivers_available(&one, &[number(1), number(2)], false);
+        assert_eq!([next(), next()], [Some(3), Some(3)], "the next pool is used");
+        networks.set_receivers_available(&other, &[number(2)], true);
+        assert_eq!([next(), next()], [Some(2), Some(2)]);
+        assert_eq!(networks.connectors_of_receiver(&number(2)), [(one.clone(), false), (other.clone(), true)]);
+        assert_eq!(networks.connectors_of_receiver(&number(3)), []);
+        let names = |id: &str, product| networks.connector_names(&id.parse().unwrap(), product);
+        assert_eq!(names("23410", Product::ReverseSms), ["one", "other"]);
+        assert!(names("23410", Product::SimSwap).is_empty() && names("23420", Product::ReverseSms).is_empty());
+        networks.set_receivers_available(&one, &[number(3)], false);
+        networks.set_receivers_available(&other, &[number(2)], false);
+        assert_eq!(next(), None);
+        networks.remove_connector("one");
+        assert!(next().is_some());
+    }
+}

@@ -1,0 +1,79 @@
+//! Deletion of checks after their retention, with their callbacks and attempts.
+//!
+//! Whole days (UTC) are deleted: lists are answered from daily counters, which outlive the checks, so a boundary within
+//! a day would have to be counted check by check.
+//!
+//! A deletion must not delay other writes, in particular with `SQLite`, which has one writer: each transaction is short,
+//! and the pause after it leaves most of the time to others.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Node;
+use crate::ports::store::StoreError;
+
+const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
+/// Limit of the statements of a transaction. With the commit it takes less than 20 ms.
+const MAX_TRANSACTION_DURATION: Duration = Duration::from_millis(10);
+const PAUSE_BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(40);
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Checks created before this instant are older than the retention: the start of the day of `now - retention`.
+fn retention_boundary(now: Timestamp, retention: SignedDuration) -> Timestamp {
+    let oldest = now.saturating_sub(retention).unwrap_or(Timestamp::MIN).as_second();
+    Timestamp::from_second(oldest - oldest.rem_euclid(DAY_SECONDS)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+impl Node {
+    /// Deletes all checks that are older than their retention. Returns their number.
+    pub async fn delete_old_checks(&self) -> Result<u64, StoreError> {
+        let Some(retention) = self.context.settings.check_retention else { return Ok(0) };
+        let before = retention_boundary(self.context.now(), retention);
+        let mut deleted = 0;
+        loop {
+            let step = self.store.delete_old_checks(before, MAX_TRANSACTION_DURATION).await?;
+            deleted += step.checks;
+            if step.is_complete {
+                return Ok(deleted);
+            }
+            tokio::time::sleep(PAUSE_BETWEEN_TRANSACTIONS).await;
+        }
+    }
+
+    /// Runs [`delete_old_checks`](Self::delete_old_checks) periodically until the future is dropped. Apart from other
+    /// housekeeping, because the first run on a large database takes hours.
+    pub async fn run_check_retention(&self) {
+        loop {
+            tokio::time::sleep(RETENTION_INTERVAL).await;
+            match self.delete_old_checks().await {
+                Ok(0) => {}
+                Ok(checks) => tracing::info!(checks, "old checks deleted"),
+                Err(error) => tracing::warn!(%error, "failed to delete old checks; retrying"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boundary_is_the_start_of_a_day() {
+        let days = |days: i64| SignedDuration::from_hours(days * 24);
+        for (now, retention, boundary) in [
+            ("2026-11-15T00:00:00Z", days(1), "2026-11-14T00:00:00Z"),
+            ("2026-11-15T23:59:59.999Z", days(1), "2026-11-14T00:00:00Z"),
+            ("2026-11-16T00:00:00Z", days(1), "2026-11-15T00:00:00Z"),
+            ("2026-11-15T02:30:00Z", days(400), "2025-10-11T00:00:00Z"),
+            ("2026-11-15T02:30:00Z", SignedDuration::from_hours(36), "2026-11-13T00:00:00Z"),
+            ("1970-01-01T10:00:00Z", days(1), "1969-12-31T00:00:00Z"),
+        ] {
+            let boundary: Timestamp = boundary.parse().unwrap();
+            assert_eq!(retention_boundary(now.parse().unwrap(), retention), boundary, "{now}");
+        }
+        assert_eq!(retention_boundary(Timestamp::MIN, days(1)), Timestamp::UNIX_EPOCH);
+    }
+}

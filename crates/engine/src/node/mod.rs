@@ -1,0 +1,417 @@
+//! Clock synchronisation, heartbeats and housekeeping of a node, and the repair of a restored database.
+//!
+//! Every heartbeat increments a counter in the database, the generation. A node keeps the last generation in memory
+//! and, with a state file, across restarts. A lower generation means that the database was rolled back. A database
+//! server also has an identity, which a restore changes; it is weaker evidence, since a promoted standby has a new
+//! identity too and may have lost nothing.
+
+mod check_retention;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    phone::Msisdn,
+};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{
+    accounts::Accounts,
+    activity::Activity,
+    callbacks::Courier,
+    checks::Checks,
+    context::Context,
+    control_plane::RefreshError,
+    keys::{self, KeyRotation, RotateError},
+    ports::{
+        clock::{Clock, TimeSample},
+        combined::MaintenanceStore,
+        keys::KeyPurpose,
+        node::{DatabaseTime, HeartbeatResult, LastSeenDatabase, NodeId, NodeStore, PublishedDemand},
+        privacy::ErasureCounts,
+        store::StoreError,
+    },
+    rate_limits::{
+        LimitSubject, RateLimiter,
+        shares::{PublishedCalls, SubjectKey, encode_calls},
+    },
+    request_log::RequestLog,
+    tokens::Tokens,
+};
+
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Nodes exchange their calls with each heartbeat, and in between.
+const EXCHANGES_PER_HEARTBEAT: u32 = 4;
+/// A node without a heartbeat for this long is dead.
+pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
+/// The calls of a node that has published none for this long no longer count. The part of a dead node is therefore
+/// divided among the others after at most 1.5 s; a live node may miss exchanges.
+const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
+/// Partitions are created this long before they are needed.
+const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
+/// A larger skew between the machine's clock and the database's time is reported.
+const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// From the conclusion of a check to the last attempt at its callback: six delays, and seven attempts of ten seconds.
+const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
+const MAX_BATCH_CALLBACKS: u32 = 500;
+/// Checks erased by one transaction.
+const MAX_BATCH_CHECKS: u32 = 500;
+
+/// Reads the database's time and passes it to the clock.
+pub async fn sample_database_time(store: &dyn NodeStore, clock: &dyn Clock) -> Result<(), StoreError> {
+    let requested_at = Instant::now();
+    let DatabaseTime { clock: database, latest_recorded: latest } = store.database_time(clock.machine_now()).await?;
+    clock.apply_sample(TimeSample {
+        requested_at,
+        received_at: Instant::now(),
+        clock: database,
+        latest_recorded: latest,
+    });
+    Ok(())
+}
+
+/// Time by which the machine's clock is ahead of the database's time.
+pub fn clock_skew(clock: &dyn Clock) -> SignedDuration {
+    clock.machine_now().duration_since(clock.now())
+}
+
+pub fn is_excessive_skew(skew: SignedDuration) -> bool {
+    skew.abs() > MAX_CLOCK_SKEW
+}
+
+/// Logs the machine's clock skew when it appears, changes or ends.
+#[derive(Debug, Default)]
+pub(crate) struct ClockSkewReporter {
+    /// Logged skew in milliseconds; zero while the clock is within the limit.
+    logged: AtomicI64,
+}
+
+impl ClockSkewReporter {
+    fn update(&self, skew: SignedDuration) {
+        let logged = SignedDuration::from_millis(self.logged.load(Ordering::Relaxed));
+        let seconds = skew.as_secs_f64();
+        if is_excessive_skew(skew) {
+            if !is_excessive_skew(skew - logged) {
+                return;
+            }
+            tracing::warn!(
+                clock.skew_seconds = seconds,
+                "machine clock differs from the database clock, which is used instead; synchronise it, for example \
+                 with NTP"
+            );
+        } else if logged.is_zero() {
+            return;
+        } else {
+            tracing::info!(clock.skew_seconds = seconds, "machine clock agrees with the database's time again");
+        }
+        let reported = if is_excessive_skew(skew) { i64::try_from(skew.as_millis()).unwrap_or(i64::MAX) } else { 0 };
+        self.logged.store(reported, Ordering::Relaxed);
+    }
+}
+
+/// Detects that the database was rolled back.
+#[derive(Debug, Default)]
+pub(crate) struct RollbackDetector {
+    /// Last seen generation, or zero.
+    generation: AtomicI64,
+    rollback_detected_at: Mutex<Option<Timestamp>>,
+}
+
+impl RollbackDetector {
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn update(&self, heartbeat: &HeartbeatResult) {
+        self.generation.store(heartbeat.generation, Ordering::Release);
+        let mut known = self.rollback_detected_at.lock();
+        if let (Some(at), true) = (heartbeat.rollback_detected_at, *known != heartbeat.rollback_detected_at) {
+            tracing::error!(
+                noticed_at = %at,
+                "DATABASE ROLLED BACK: it was restored from a backup, copied or replaced. Tokens revoked since then may be \
+                 valid again, and old callbacks may be sent again. Stop all servers, run `ringtrue restored`, and start \
+                 them again"
+            );
+        }
+        *known = heartbeat.rollback_detected_at;
+    }
+}
+
+/// Result of the repair after a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Callbacks given up because they were overdue.
+    pub callbacks: u64,
+    /// Expired checks that were concluded.
+    pub checks: usize,
+    /// Console sessions and links that were ended.
+    pub sessions: u64,
+    pub event: AuditEvent,
+}
+
+/// Heartbeats, housekeeping and repair of this node's database.
+#[derive(derive_more::Debug)]
+#[debug("Node({id:?})")]
+pub struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) context: Arc<Context>,
+    pub(crate) store: Arc<dyn MaintenanceStore>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) courier: Courier,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) request_log: Arc<RequestLog>,
+    pub(crate) rate_limiter: Arc<RateLimiter>,
+    /// Other nodes that were registered at the last heartbeat.
+    pub(crate) peers: Mutex<Vec<NodeId>>,
+    pub(crate) clock_skew_reporter: ClockSkewReporter,
+    pub(crate) rollback_detector: RollbackDetector,
+}
+
+impl Node {
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Loads the control-plane changes made since the last refresh.
+    pub async fn refresh(&self) -> Result<(), RefreshError> {
+        self.context.refresh().await
+    }
+
+    /// Refreshes the control plane on each change until the future is dropped.
+    pub async fn run_control_plane_refresh(&self) {
+        let Context { control_plane, control_plane_store, clock, .. } = &*self.context;
+        control_plane.run_refresh(&**control_plane_store, &**clock).await;
+    }
+
+    /// Derives a key that is the same on all nodes, from the hash key.
+    pub fn derive_key(&self, purpose: &str) -> Result<[u8; 32], StoreError> {
+        self.context.keyed_hash(&[purpose.as_bytes()])
+    }
+
+    /// Records a heartbeat and exchanges calls for rate limits.
+    pub async fn send_heartbeat(&self) -> Result<(), StoreError> {
+        self.record_heartbeat(None).await
+    }
+
+    /// As [`send_heartbeat`](Self::send_heartbeat), and compares the identity of the database.
+    pub(crate) async fn send_heartbeat_with_identity(&self) -> Result<(), StoreError> {
+        let identity = self.store.database_identity().await?;
+        self.record_heartbeat(identity).await
+    }
+
+    async fn record_heartbeat(&self, identity: Option<String>) -> Result<(), StoreError> {
+        let now = self.context.now();
+        let known = LastSeenDatabase { generation: self.rollback_detector.generation(), identity };
+        let heartbeat = self.store.heartbeat(self.id, now, now - NODE_TIMEOUT, known).await?;
+        self.rollback_detector.update(&heartbeat);
+        let peers = heartbeat.nodes.into_iter().filter(|node| *node != self.id).collect();
+        *self.peers.lock() = peers;
+        self.exchange_demand().await
+    }
+
+    /// Synchronises the clock with the database's time, and logs a skewed machine clock.
+    pub(crate) async fn sync_clock(&self) -> Result<(), StoreError> {
+        sample_database_time(&*self.store, &*self.context.clock).await?;
+        self.clock_skew_reporter.update(clock_skew(&*self.context.clock));
+        Ok(())
+    }
+
+    /// Publishes the calls that this node has received lately, and applies those of the other live nodes to the rate
+    /// limits. Publishes nothing while this is the only node.
+    pub async fn exchange_demand(&self) -> Result<(), StoreError> {
+        if self.peers.lock().is_empty() {
+            self.rate_limiter.apply_exchange(self.id, &[], &[], self.context.now());
+            return Ok(());
+        }
+        let now = self.context.now();
+        let recent = self.rate_limiter.recent_calls(now).into_iter();
+        let with_key = |(subject, calls)| Ok((subject, self.subject_key(&subject)?, calls));
+        let own = recent.map(with_key).collect::<Result<Vec<_>, StoreError>>()?;
+        let published = encode_calls(own.iter().map(|(_, key, calls)| (*key, *calls)));
+        let others = self.store.exchange_demand(self.id, published, now).await?;
+        let is_live = |other: &&PublishedDemand| now.duration_since(other.published_at) <= CALLS_STALE_AFTER;
+        let others: Vec<_> = others.iter().filter(is_live).map(PublishedCalls::decode).collect();
+        self.rate_limiter.apply_exchange(self.id, &own, &others, now);
+        Ok(())
+    }
+
+    /// Nodes publish subjects as keyed hashes, because some are addresses.
+    fn subject_key(&self, subject: &LimitSubject) -> Result<SubjectKey, StoreError> {
+        let hash = self.context.keyed_hash(&[b"rate limit", subject.encode().as_bytes()])?;
+        Ok(hash.first_chunk().copied().map(SubjectKey::from_be_bytes).unwrap_or_default())
+    }
+
+    /// Synchronises the clock, sends heartbeats and exchanges calls until the future is dropped.
+    pub async fn run_heartbeat(&self) {
+        let mut ticks = interval(HEARTBEAT_INTERVAL / EXCHANGES_PER_HEARTBEAT);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is immediate; the node was registered when it started.
+        ticks.tick().await;
+        for exchange in (1..=EXCHANGES_PER_HEARTBEAT).cycle() {
+            ticks.tick().await;
+            if exchange < EXCHANGES_PER_HEARTBEAT {
+                if let Err(error) = self.exchange_demand().await {
+                    tracing::debug!(%error, "failed to exchange calls for rate limits; retrying");
+                }
+                continue;
+            }
+            if let Err(error) = self.sync_clock().await {
+                tracing::debug!(%error, "failed to read the database's time; retrying");
+            }
+            if let Err(error) = self.send_heartbeat_with_identity().await {
+                tracing::debug!(%error, "heartbeat failed; retrying");
+            }
+        }
+    }
+
+    /// Deregisters this node, so that other nodes need not wait for its timeout.
+    pub async fn deregister_node(&self) {
+        if let Err(error) = self.tokens.flush_credential_uses().await {
+            tracing::debug!(%error, "failed to store the last use of credentials");
+        }
+        if let Err(error) = self.store.deregister_node(self.id).await {
+            tracing::debug!(%error, "failed to deregister node");
+        }
+    }
+
+    /// Deletes expired rows, a bounded number in each transaction. Returns their number.
+    pub async fn delete_expired(&self) -> Result<u64, StoreError> {
+        let now = self.context.now();
+        self.context.control_plane.drop_expired(now);
+        self.tokens.flush_credential_uses().await?;
+        let mut deleted = self.request_log.delete_old_requests(now).await?;
+        let audit_cutoff = now.saturating_sub(self.context.settings.audit_retention).unwrap_or(Timestamp::MIN);
+        loop {
+            match self.store.delete_audit_events_before(audit_cutoff).await? {
+                0 => break,
+                rows => deleted += rows,
+            }
+        }
+        loop {
+            match self.store.delete_expired(now).await? {
+                0 => return Ok(deleted),
+                rows => deleted += rows,
+            }
+        }
+    }
+
+    /// Runs [`housekeep`](Self::housekeep) periodically until the future is dropped.
+    pub async fn run_housekeeping(&self) {
+        loop {
+            tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
+            self.housekeep().await;
+        }
+    }
+
+    /// Creates partitions, erases and deletes expired data, and rolls up counters.
+    pub async fn housekeep(&self) {
+        let now = self.context.now();
+        let until = now.saturating_add(PARTITIONS_AHEAD).unwrap_or(now);
+        match self.store.create_partitions(now, until).await {
+            Ok(0) => {}
+            Ok(partitions) => tracing::info!(partitions, "partitions created"),
+            // There is time: checks of a month without a partition go to the default partition.
+            Err(error) => tracing::warn!(%error, "failed to create partitions"),
+        }
+        if let Err(error) = self.erase_due(self.context.now()).await {
+            tracing::warn!(%error, "failed to erase expired personal data");
+        }
+        match self.accounts.reseal_second_factors().await {
+            Ok(0) => {}
+            Ok(accounts) => tracing::info!(accounts, "second factors sealed with the active key"),
+            Err(error) => tracing::warn!(%error, "failed to seal second factors with the active key"),
+        }
+        if let Err(error) = self.activity.roll_up().await {
+            tracing::warn!(%error, "failed to roll up activity counters");
+        }
+        match self.delete_expired().await {
+            Ok(0) => {}
+            Ok(rows) => tracing::debug!(rows, "expired rows deleted"),
+            Err(error) => tracing::warn!(%error, "failed to delete expired rows"),
+        }
+    }
+
+    /// Erases a number in all projects and writes an audit event. Data of open checks is erased after they conclude;
+    /// the returned event lists it.
+    pub async fn erase_number(&self, number: &Msisdn) -> Result<(ErasureCounts, AuditEvent), StoreError> {
+        let target = format!("…{}", number.tail());
+        let audit = self.context.new_audit_event(Actor::Operator, Action::NumberErased, None, target);
+        let erased = self.store.erase_number(self.context.hash_number(number)?, &audit).await?;
+        Ok((erased, AuditEvent { changes: erased.audit_details(), ..audit }))
+    }
+
+    /// Erases numbers, codes and callback bodies of concluded checks after their retention, or after the erasure of
+    /// their number. Discovered numbers have a shorter retention.
+    async fn erase_due(&self, now: Timestamp) -> Result<ErasureCounts, StoreError> {
+        let cutoff = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
+        let (old, old_discovered) =
+            (cutoff(self.context.settings.number_retention), cutoff(self.context.settings.discovery_retention));
+        let mut total = ErasureCounts::default();
+        loop {
+            // Runs all three even if one fails.
+            let batch = [
+                self.store.erase_deferred(MAX_BATCH_CHECKS).await,
+                self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
+                self.store.erase_old_checks(old, MAX_BATCH_CHECKS).await,
+            ];
+            let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
+            if batch.iter().all(|erased| *erased == ErasureCounts::default()) {
+                return Ok(total);
+            }
+            for erased in batch {
+                total.checks += erased.checks;
+                total.callbacks += erased.callbacks;
+                total.attempts += erased.attempts;
+            }
+        }
+    }
+
+    /// The last generation that this node has seen.
+    pub fn database_generation(&self) -> i64 {
+        self.rollback_detector.generation()
+    }
+
+    /// Compares the database's generation with the one in the node's state file, if any.
+    pub async fn detect_rollback(&self, last_seen: Option<i64>) -> Result<(), StoreError> {
+        self.rollback_detector.generation.store(last_seen.unwrap_or(0), Ordering::Release);
+        self.send_heartbeat_with_identity().await
+    }
+
+    /// Repairs a database after a restore from a backup: invalidates all access tokens, sessions and links, concludes
+    /// expired checks, gives up overdue callbacks, and records that the database is accepted.
+    ///
+    /// An expired check was probably concluded with another outcome after the backup, and that callback was delivered.
+    /// Its callback is given up too, so that it cannot contradict the delivered one.
+    pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
+        let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
+        let master = self.context.control_plane.master_key();
+        keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
+        let now = self.context.now();
+        // The command line must not send callbacks; servers do.
+        self.courier.stop_sending();
+        let checks = self.checks.sweep().await?;
+        let mut callbacks = 0;
+        loop {
+            match self.store.give_up_overdue_callbacks(now - MAX_CALLBACK_AGE, MAX_BATCH_CALLBACKS).await? {
+                0 => break,
+                given_up => callbacks += given_up,
+            }
+        }
+        let event =
+            self.context.new_audit_event(Actor::Operator, Action::DatabaseRestored, None, "database".to_owned());
+        let sessions = self.store.accept_restored_database(&event).await?;
+        Ok(RestoreReport { callbacks, checks, sessions, event })
+    }
+}

@@ -1,0 +1,158 @@
+//! Activity counts of projects, for the console, and hourly usage counters, for billing and list totals.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    activity::ActivityCounts,
+    lifecycle::CheckStatus,
+    network::NetworkId,
+    product::Product,
+    tenancy::{ProjectId, WorkspaceId},
+};
+
+use super::store::StoreError;
+
+/// An increment of the counts of one minute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivityDelta {
+    pub project: ProjectId,
+    /// Start of the minute.
+    pub minute: Timestamp,
+    pub product: Product,
+    pub network: Option<NetworkId>,
+    pub counts: ActivityCounts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivityFilter {
+    /// Minutes that begin at or after `from` and before `to`.
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// Length of a period: whole minutes; whole hours for data older than a day.
+    pub period: SignedDuration,
+    /// `None`: all products.
+    pub product: Option<Product>,
+    /// `None`: all networks, and checks without a network.
+    pub network: Option<NetworkId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeriodActivity {
+    pub start: Timestamp,
+    pub counts: ActivityCounts,
+}
+
+/// Counts of one product and network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkActivity {
+    pub product: Product,
+    pub network: Option<NetworkId>,
+    pub counts: ActivityCounts,
+}
+
+/// Completed checks that took the same time from creation to completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionTime {
+    pub millis: i64,
+    pub count: i64,
+}
+
+/// Number of undelivered callbacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingCallbacks {
+    pub count: u64,
+    /// The scan limit was reached; there may be more.
+    pub is_truncated: bool,
+}
+
+#[async_trait]
+pub trait ActivityStore: Send + Sync {
+    /// Increments counts atomically. `counts` has at most one entry per project, minute, product and network, sorted in
+    /// this order.
+    async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError>;
+
+    /// The non-empty periods of a project, in order.
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError>;
+
+    /// The counts of a project by product and network, in order.
+    async fn activity_by_network(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<NetworkActivity>, StoreError>;
+
+    /// The completion times of stored checks, shortest first. `None`: the project has `scan_limit` checks or more of
+    /// the products, in all networks.
+    async fn completion_times(
+        &self,
+        project: ProjectId,
+        filter: ActivityFilter,
+        scan_limit: u32,
+    ) -> Result<Option<Vec<CompletionTime>>, StoreError>;
+
+    /// Counts the undelivered callbacks of a project. Scans a limited number of the deployment's callbacks, so that a
+    /// long queue does not slow the query down.
+    async fn waiting_callbacks(
+        &self,
+        project: ProjectId,
+        product: Option<Product>,
+        scan_limit: u32,
+    ) -> Result<WaitingCallbacks, StoreError>;
+
+    /// Rolls a batch of minutes before an instant up into hours. Returns the number of replaced rows.
+    async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// Deletes a batch of hours before an instant. Returns the number of deleted rows.
+    async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError>;
+}
+
+/// An increment or decrement of one hourly counter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UsageDelta {
+    pub project: ProjectId,
+    pub product: Product,
+    /// Any instant in the hour.
+    pub at: Timestamp,
+    pub status: CheckStatus,
+    pub matched: Option<bool>,
+    pub network: Option<NetworkId>,
+    /// Negative when a check leaves this status.
+    pub delta: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageGrouping {
+    Hour,
+    Day,
+    Month,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageFilter {
+    /// Includes the hours that begin at or after `from` and before `to`.
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub grouping: UsageGrouping,
+    pub project: Option<ProjectId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    pub period_start: Timestamp,
+    pub project: ProjectId,
+    pub product: Product,
+    pub status: CheckStatus,
+    pub matched: Option<bool>,
+    pub network: Option<NetworkId>,
+    pub count: i64,
+}
+
+#[async_trait]
+pub trait UsageStore: Send + Sync {
+    /// Applies all changes atomically.
+    async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError>;
+
+    /// Non-zero counters, ordered by period, project, product and status.
+    async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError>;
+}

@@ -1,0 +1,55 @@
+//! Idempotency keys of requests, and the responses stored for them.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::store::StoreError;
+
+/// A request's claim of its idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyClaim {
+    /// The project or workspace that the key belongs to.
+    pub tenant: Uuid,
+    pub key_digest: [u8; 32],
+    /// Digest of method, path and body.
+    pub fingerprint: [u8; 32],
+    /// Identifies the claim, so that only its holder can complete or release it.
+    pub claim_id: Uuid,
+    pub now: Timestamp,
+    /// After this time another request may take over the claim.
+    pub lease_until: Timestamp,
+    /// After this time the idempotency key can be used for another request.
+    pub expires_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    Claimed,
+    /// The first request with this key is still running.
+    InProgress,
+    /// The key belongs to a request with another fingerprint.
+    KeyReused,
+    /// The sealed response of the first request.
+    Completed(Vec<u8>),
+}
+
+/// The response of a request, stored in the transaction of its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotentResponse {
+    pub tenant: Uuid,
+    pub key_digest: [u8; 32],
+    pub claim_id: Uuid,
+    pub sealed_response: Vec<u8>,
+}
+
+#[async_trait]
+pub trait IdempotencyStore: Send + Sync {
+    async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError>;
+
+    /// Releases the key after a request without changes, unless the claim was taken over.
+    async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
+
+    /// Stores the response to a request that succeeded without changes.
+    async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError>;
+}

@@ -1,0 +1,51 @@
+//! Sources of the network of a number or an address.
+
+use std::{fmt, net::IpAddr};
+
+use async_trait::async_trait;
+use ringtrue_domain::{network::NetworkId, phone::Msisdn};
+
+pub use ringtrue_domain::network::IpLocation;
+
+/// The network that serves a number, according to one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookupResult {
+    /// The current network, after any porting.
+    Network(NetworkId),
+    /// The number is unassigned. A phone that is switched off is not.
+    NoSubscriber,
+    /// The number is in service on a network whose code is unknown to this deployment, and which is not the network
+    /// of its prefix. Another source may identify it.
+    OtherNetwork,
+    /// The source has no data about the number; the next source is tried.
+    NoData,
+}
+
+/// A failed lookup; the next source is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum LookupError {
+    #[error("no response within the timeout")]
+    Timeout,
+    #[error("unreachable")]
+    Unreachable,
+    #[error("request refused: check credentials and quota")]
+    Refused,
+    #[error("invalid response")]
+    InvalidResponse,
+}
+
+/// A service that finds the network of a number: ENUM, HLR lookup, Telco Finder.
+///
+/// Sources log the details of failures, without the number.
+#[async_trait]
+pub trait LookupSource: fmt::Debug + Send + Sync {
+    /// Name in the configuration.
+    fn name(&self) -> &str;
+
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError>;
+}
+
+/// IP address tables. Lookups run on hot paths: they must not block and should not allocate.
+pub trait IpLocator: fmt::Debug + Send + Sync {
+    fn locate(&self, address: IpAddr) -> IpLocation;
+}

@@ -1,0 +1,110 @@
+//! Log of recent API requests of a project.
+
+use std::ops::RangeInclusive;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    page::{Page, PageRequest},
+    tenancy::{ClientId, ProjectId},
+};
+use strum::VariantArray;
+use uuid::Uuid;
+
+use super::store::StoreError;
+
+/// A logged request. Values of parameters and bodies are already masked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLogEntry {
+    /// UUID of version 7, in order of arrival.
+    pub id: Uuid,
+    pub project: ProjectId,
+    pub at: Timestamp,
+    /// From the response. Callers may choose it, so it may repeat.
+    pub request_id: String,
+    pub method: String,
+    /// Path template, never the path.
+    pub route: String,
+    /// The check or verification that the request created or named.
+    pub check: Option<CheckId>,
+    pub status: u16,
+    pub rejection: Option<Rejection>,
+    /// The client that the request names.
+    pub client: ClientId,
+    /// Whether the request had a valid secret or token of the client.
+    pub authenticated: bool,
+    pub duration_micros: u64,
+    pub query: Option<String>,
+    /// Rejected requests only.
+    pub body: Option<String>,
+    /// Number of similar requests that sampling has skipped since the last logged one.
+    pub skipped: u32,
+}
+
+/// The problem of a rejected request, as in its response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub error_code: String,
+    pub detail: String,
+}
+
+/// Class of HTTP statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+pub enum StatusClass {
+    Success,
+    ClientError,
+    ServerError,
+}
+
+impl StatusClass {
+    pub fn range(self) -> RangeInclusive<u16> {
+        match self {
+            StatusClass::Success => 100..=399,
+            StatusClass::ClientError => 400..=499,
+            StatusClass::ServerError => 500..=599,
+        }
+    }
+
+    pub fn from_status(status: u16) -> Self {
+        let class = StatusClass::VARIANTS.iter().copied().find(|class| class.range().contains(&status));
+        class.unwrap_or(StatusClass::ServerError)
+    }
+}
+
+/// Maximum number of logged requests per project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLogRetention {
+    pub authenticated: u32,
+    pub unauthenticated: u32,
+}
+
+/// `None` matches all requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestLogFilter {
+    pub class: Option<StatusClass>,
+    pub error_code: Option<String>,
+    pub request_id: Option<String>,
+    /// Path template.
+    pub route: Option<String>,
+    pub client: Option<ClientId>,
+}
+
+#[async_trait]
+pub trait RequestLogStore: Send + Sync {
+    async fn append_requests(&self, requests: Vec<RequestLogEntry>) -> Result<(), StoreError>;
+
+    /// Lists requests, newest first.
+    async fn list_requests(
+        &self,
+        project: ProjectId,
+        filter: &RequestLogFilter,
+        page: PageRequest,
+    ) -> Result<Page<RequestLogEntry>, StoreError>;
+
+    /// Deletes the oldest requests of a project beyond the retention. Returns the number of deleted rows.
+    async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError>;
+
+    /// Deletes a batch of old requests. Returns the number of deleted rows.
+    async fn delete_requests_before(&self, before: Timestamp) -> Result<u64, StoreError>;
+}

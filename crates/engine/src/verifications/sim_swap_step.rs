@@ -1,0 +1,149 @@
+//! The SIM Swap step of a verification that has matched: a question to the operator that no request waits for.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::{Check, CheckId, ErrorCode, Lifecycle},
+    network::NetworkId,
+    phone::Msisdn,
+    product::Product,
+    sim_swap::{SimHistory, SimSwapPeriod},
+    tenancy::{Mode, ProjectId},
+    verification::{StepEnd, VerificationCheck},
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    input::StepInput,
+    steps::{Advanced, StepEnding, Steps, begin_step, step_check},
+};
+use crate::{
+    activity::ActivityRecorder,
+    checks::downcast,
+    lookups::operator_access::{RouteError, SimSwapRoute},
+    ports::{
+        sim_swap::SimSwapRequest,
+        store::StoreError,
+        verifications::{AdvanceOutcome, AdvanceTo, EndedStep},
+    },
+};
+
+/// Limit for the operator's response to the SIM Swap question. Leaves time for one `slow_down` of CIBA.
+pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time after which another node ends a verification whose SIM Swap question was lost with its node.
+const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
+
+/// A SIM Swap question to ask.
+struct SimSwapQuestion {
+    verification: CheckId,
+    step: CheckId,
+    project: ProjectId,
+    mode: Mode,
+    number: Msisdn,
+    period: SimSwapPeriod,
+    asked_at: Timestamp,
+}
+
+impl Steps {
+    /// Begins the SIM Swap step, and asks the operator in a task.
+    pub(super) async fn ask_sim_swap(
+        &self,
+        mut ending: StepEnding<'_>,
+        period: SimSwapPeriod,
+    ) -> Result<Option<Advanced>, StoreError> {
+        let verification: VerificationCheck = downcast(ending.record.check.clone())?;
+        let input = StepInput::unseal(&self.context, ending.record)?;
+        let asked_at = ending.at;
+        let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
+        ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
+        let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
+        let advance = ending.into_advance(AdvanceTo::SimSwap { check: step, deadline });
+        let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.store.advance(advance).await? else {
+            return Ok(None);
+        };
+        if !was_pending {
+            self.activity.record_seen(ActivityRecorder::key_of(&verification));
+        }
+        self.spawn_question(SimSwapQuestion {
+            verification: verification.id,
+            step,
+            project: verification.project,
+            mode: verification.mode,
+            number: input.number,
+            period,
+            asked_at,
+        });
+        Ok(Some(Advanced { step_was_pending, verification: None }))
+    }
+
+    /// The caller does not wait for the operator: it may be the operator that delivers an SMS.
+    fn spawn_question(&self, question: SimSwapQuestion) {
+        let verification = question.verification;
+        let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));
+        self.sim_swap_questions.spawn(async move {
+            if let Err(error) = steps.answer_question(question).await {
+                tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
+            }
+            steps.sim_swap_questions.remove(verification);
+            drop(done);
+        });
+    }
+
+    async fn answer_question(&self, question: SimSwapQuestion) -> Result<(), StoreError> {
+        let (network, history) = self.query_operator(&question).await;
+        let SimSwapQuestion { verification, step, project, mode, period, asked_at, .. } = question;
+        let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
+        let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
+        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
+        let Some(record) = self.store.find_verification(verification).await? else { return Ok(()) };
+        let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(()) };
+        if record.step != step {
+            return Ok(());
+        }
+        let end = StepEnd::from(outcome);
+        let check = concluded.check().clone();
+        let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
+        let ending = self.ending(&record, ended, record.check.expires_at);
+        if self.end_step(ending, end).await?.is_some() {
+            self.activity.record_created_and_concluded(&check);
+        }
+        Ok(())
+    }
+
+    async fn query_operator(&self, question: &SimSwapQuestion) -> (Option<NetworkId>, Result<SimHistory, ErrorCode>) {
+        let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
+        let Some(project) = self.context.control_plane.project(question.project) else {
+            return (None, Err(ErrorCode::InternalError));
+        };
+        if !project.products.contains(&Product::SimSwap) {
+            return (None, Err(ErrorCode::MnoNotSupported));
+        }
+        let operators = self.operators.for_mode(question.mode);
+        let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
+            Ok(Ok(route)) => route,
+            Ok(Err(refusal)) => return (None, Err(sim_swap_error(refusal))),
+            Err(_) => return (None, Err(ErrorCode::MnoTimeout)),
+        };
+        let SimSwapRoute { network, connector } = route;
+        let request = SimSwapRequest {
+            check: question.step,
+            project: question.project,
+            number: &question.number,
+            period: question.period,
+            now: question.asked_at,
+            deadline,
+        };
+        let history = timeout_at(deadline, connector.sim_history(request)).await;
+        (Some(network), history.unwrap_or(Err(ErrorCode::MnoTimeout)))
+    }
+}
+
+fn sim_swap_error(refusal: RouteError) -> ErrorCode {
+    match refusal {
+        RouteError::MnoNotSupported | RouteError::OnlyReverseSms | RouteError::NetworkNotAllowed => {
+            ErrorCode::MnoNotSupported
+        }
+        RouteError::LookupUnavailable => ErrorCode::MnoServerError,
+    }
+}

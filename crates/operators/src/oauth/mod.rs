@@ -1,0 +1,25 @@
+//! OAuth 2.0 and OpenID Connect client: what connectors and the relying party of the console share.
+
+mod authorization_code;
+mod client_authentication;
+mod endpoint_client;
+mod error;
+mod id_token;
+mod metadata;
+mod tokens;
+
+pub(crate) use authorization_code::{PkceState, append_query, authorization_code};
+pub(crate) use client_authentication::{
+    ASSERTION_LIFETIME_SECS, AuthenticationContext, Credentials, basic_header, random_jti, sensitive_header,
+    vonage_application_token,
+};
+pub use client_authentication::{Audience, ClientAuthentication, ClientSecret};
+pub(crate) use endpoint_client::{CachedDocument, EndpointClient, parse_retry_after};
+pub use error::Stage;
+#[cfg(test)]
+pub(crate) use error::find_error_name;
+pub(crate) use error::{InvalidResponse, OAuthCause, OAuthError, Rejection};
+pub(crate) use id_token::ExpectedClaims;
+pub use metadata::Endpoints;
+pub(crate) use metadata::parse_metadata;
+pub(crate) use tokens::{TokenCache, TokenError, TokenResponse, TokenResponseBody, deserialize_seconds, parse_tokens};
