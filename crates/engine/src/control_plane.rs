@@ -25,9 +25,9 @@ use crate::{
     keys::{KeyRing, KeyUnsealError, MasterKey},
     ports::{
         clock::Clock,
-        control_plane::{ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion},
+        control_plane::{ControlPlaneChanges, ControlPlaneStore},
         row_mac::{RowFields, RowMac, RowSigner, credential_fields},
-        store::StoreError,
+        store::{ControlPlaneVersion, StoreError},
         tokens::{Revocation, TokenId},
     },
 };

@@ -12,10 +12,10 @@ use super::{
 use crate::ports::{
     clock::Clock,
     combined::Store,
-    control_plane::{ControlPlaneChanges, ControlPlaneVersion},
+    control_plane::ControlPlaneChanges,
     entropy::Entropy,
     keys::SealedKey,
-    store::StoreError,
+    store::{ControlPlaneVersion, StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]

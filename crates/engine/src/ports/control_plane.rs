@@ -11,11 +11,12 @@ use jiff::Timestamp;
 use ringtrue_domain::tenancy::{ClientId, Credential, Project, Workspace};
 use tokio::sync::Notify;
 
-use super::{keys::SealedKey, row_mac::RowMac, store::StoreError, tokens::Revocation};
-
-/// Change counter of the control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ControlPlaneVersion(pub i64);
+use super::{
+    keys::SealedKey,
+    row_mac::RowMac,
+    store::{ControlPlaneVersion, StoreError},
+    tokens::Revocation,
+};
 
 /// Changes of the control plane since a version, including deleted credentials.
 #[derive(Clone, Debug, Default)]

@@ -8,9 +8,8 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use super::{
-    control_plane::ControlPlaneVersion,
     row_mac::RowSigner,
-    store::{AlteredRow, StoreError},
+    store::{AlteredRow, ControlPlaneVersion, StoreError},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

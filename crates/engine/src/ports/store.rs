@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Change counter of the control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ControlPlaneVersion(pub i64);
+
 /// A row that was written or altered outside Ringtrue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AlteredRow {

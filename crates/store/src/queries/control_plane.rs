@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::audit::AuditEvent;
 use ringtrue_engine::ports::{
-    control_plane::{ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion},
+    control_plane::{ControlPlaneChanges, ControlPlaneStore},
     keys::{HashKeyReset, KeyId, KeyPurpose, KeyStore, SealedKey},
     row_mac::RowSigner,
-    store::{AlteredRow, StoreError},
+    store::{AlteredRow, ControlPlaneVersion, StoreError},
     tokens::{Revocation, RevocationStore},
 };
 use tokio::sync::Notify;

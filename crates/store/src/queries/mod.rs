@@ -39,7 +39,10 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{combined::Store, control_plane::ControlPlaneVersion, store::StoreError};
+use ringtrue_engine::ports::{
+    combined::Store,
+    store::{ControlPlaneVersion, StoreError},
+};
 use uuid::Uuid;
 
 use row_macs::Signer;

@@ -12,11 +12,10 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     accounts::{LinkPurpose, MembershipGrants},
-    control_plane::ControlPlaneVersion,
     hashes::TokenHash,
     keys::{HashKeyReset, SealedKey},
     row_mac::{RowFields, RowMac, RowSigner, credential_fields},
-    store::{AlteredRow, StoreError},
+    store::{AlteredRow, ControlPlaneVersion, StoreError},
 };
 
 use super::{

@@ -9,10 +9,9 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    control_plane::ControlPlaneVersion,
     idempotency::IdempotentResponse,
     row_mac::{RowSigner, credential_fields},
-    store::{StoreError, TenantLookup},
+    store::{ControlPlaneVersion, StoreError, TenantLookup},
     tenants::{
         CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore, DeleteCredentialOutcome,
         ProjectStore, RotateCredentialOutcome, UpdateProjectOutcome, WorkspaceStore,

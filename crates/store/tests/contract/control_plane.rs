@@ -17,8 +17,9 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     combined::Store,
-    control_plane::{ControlPlaneChanges, ControlPlaneVersion},
+    control_plane::ControlPlaneChanges,
     keys::{KeyPurpose, SealedKey},
+    store::ControlPlaneVersion,
     tokens::{Revocation, TokenId},
 };
 

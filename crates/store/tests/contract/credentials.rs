@@ -4,8 +4,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, ProjectId},
 };
 use ringtrue_engine::ports::{
-    control_plane::ControlPlaneVersion,
-    store::{StoreError, TenantLookup},
+    store::{ControlPlaneVersion, StoreError, TenantLookup},
     tenants::{CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, RotateCredentialOutcome},
 };
 

@@ -6,8 +6,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     combined::Store,
-    control_plane::ControlPlaneVersion,
     keys::{KeyId, KeyPurpose, SealedKey},
+    store::ControlPlaneVersion,
 };
 use strum::VariantArray as _;
 

@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::tenancy::ProjectId;
-use ringtrue_engine::ports::{control_plane::ControlPlaneVersion, store::StoreError};
+use ringtrue_engine::ports::store::{ControlPlaneVersion, StoreError};
 use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate, open, schema_state};
 
 use crate::{check_sample, fixture::StoreFixture, sample};

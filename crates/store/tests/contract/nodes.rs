@@ -12,9 +12,9 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     combined::Store,
-    control_plane::ControlPlaneVersion,
     idempotency::ClaimOutcome,
     node::{LastSeenDatabase, NodeId},
+    store::ControlPlaneVersion,
     tokens::Revocation,
 };
 

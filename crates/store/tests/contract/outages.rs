@@ -10,10 +10,9 @@ use std::{
 use futures_util::future::{join, join_all};
 use ringtrue_engine::ports::{
     combined::Store,
-    control_plane::ControlPlaneVersion,
     idempotency::ClaimOutcome,
     node::{LastSeenDatabase, NodeId},
-    store::{StoreError, TenantLookup},
+    store::{ControlPlaneVersion, StoreError, TenantLookup},
     tokens::Revocation,
 };
 use ringtrue_test_support::database_proxy::{DatabaseProxy, ProxyState};

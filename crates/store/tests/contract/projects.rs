@@ -10,9 +10,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     audit::{AuditCap, AuditCapScope, AuditFilter},
-    control_plane::ControlPlaneVersion,
     keys::KeyPurpose,
-    store::TenantLookup,
+    store::{ControlPlaneVersion, TenantLookup},
     tenants::{CreateProjectOutcome, UpdateProjectOutcome},
 };
 

@@ -13,9 +13,8 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     checks::CheckQuery,
     combined::Store,
-    control_plane::ControlPlaneVersion,
     search_limit::SearchLimiter,
-    store::{StoreError, TenantLookup},
+    store::{ControlPlaneVersion, StoreError, TenantLookup},
 };
 use ringtrue_store::StoreOptions;
 use tokio::{task::yield_now, time::timeout};

@@ -16,9 +16,9 @@ use ringtrue_engine::ports::{
     accounts::LinkPurpose,
     callbacks::AttemptOutcome,
     combined::Store,
-    control_plane::ControlPlaneVersion,
     keys::KeyPurpose,
     node::{LastSeenDatabase, NodeId},
+    store::ControlPlaneVersion,
 };
 use ringtrue_store::{ExportOptions, TransferError, TransferProgress, export, import, migrate};
 use strum::VariantArray as _;

@@ -2,10 +2,7 @@ use ringtrue_domain::{
     audit::Action,
     tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
-use ringtrue_engine::ports::{
-    control_plane::ControlPlaneVersion,
-    store::{StoreError, TenantLookup},
-};
+use ringtrue_engine::ports::store::{ControlPlaneVersion, StoreError, TenantLookup};
 
 use crate::{fixture::StoreFixture, sample};
 

@@ -14,8 +14,8 @@ use ringtrue_engine::{
     ports::{
         clock::{Clock, DatabaseClock},
         combined::Store,
-        control_plane::ControlPlaneVersion,
         keys::KeyPurpose,
+        store::ControlPlaneVersion,
     },
 };
 use ringtrue_operators::smpp::lease_name;
