@@ -102,11 +102,11 @@ mod tests {
         let mut delay = after(30, 10, Duration::from_secs(9));
         delay.record_close(20);
         for _ in 0..2 {
-            assert!(!delay.should_wait(20, Instant::now()));
+            assert!(!delay.should_wait(20, just_opened()));
             delay.record_close(20);
         }
         for _ in 0..5 {
-            assert!(delay.should_wait(20, Instant::now()));
+            assert!(delay.should_wait(20, just_opened()));
             delay.record_close(36);
         }
     }
