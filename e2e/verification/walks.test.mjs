@@ -155,34 +155,6 @@ pageTest('without a redirect URL: a visit verifies nothing, the button does', {
   await inspect(page);
 });
 
-for (const [start, body, heading] of [
-  ['by itself', {}, 'Welcome'],
-  ['by the button', { redirect_url: undefined }, 'Number confirmed'],
-]) {
-  // The state changes before the response arrives. The page that waits for the response must not follow the state.
-  pageTest(`slow network: a silent check that starts ${start} goes on`, {
-    ...android, address: MOBILE_DATA,
-  }, async (user) => {
-    const { page, context } = user;
-    const network = await context.newCDPSession(page);
-    await network.send('Network.enable');
-    const delay = (latency) => network.send('Network.emulateNetworkConditions', {
-      offline: false, latency, downloadThroughput: -1, uploadThroughput: -1,
-    });
-    if ('redirect_url' in body) {
-      const followed = page.waitForResponse((response) => response.url().includes('/events'));
-      await open(user, body);
-      await followed;
-      await delay(2_000);
-      await page.getByRole('button', { name: 'Confirm this phone' }).click();
-    } else {
-      await delay(2_000);
-      await open(user, body);
-    }
-    await page.getByRole('heading', { name: heading }).waitFor();
-  });
-}
-
 pageTest('other way: leads to a text message, then to the end', { ...android, address: MOBILE_DATA }, async (user) => {
   const { page } = user;
   await open(user, { redirect_url: undefined });

@@ -54,6 +54,11 @@ impl BatchDelay {
 mod tests {
     use super::*;
 
+    /// A batch that opened just now, however slow this test is.
+    fn just_opened() -> Instant {
+        Instant::now() + Duration::from_secs(3_600)
+    }
+
     fn after(size: usize, queued: usize, duration: Duration) -> BatchDelay {
         let mut delay = BatchDelay::default();
         delay.record_commit(size, queued, duration);
@@ -62,7 +67,7 @@ mod tests {
 
     #[test]
     fn lone_caller_does_not_wait() {
-        let opened = Instant::now();
+        let opened = just_opened();
         assert!(!BatchDelay::default().should_wait(1, opened));
         assert!(!after(1, 0, Duration::from_secs(9)).should_wait(1, opened));
         assert!(!after(1, 0, Duration::from_secs(9)).should_wait(0, opened));
@@ -70,11 +75,11 @@ mod tests {
 
     #[test]
     fn batch_waits_for_expected_callers_up_to_max_delay() {
-        let opened = Instant::now();
+        let opened = just_opened();
         let delay = after(30, 10, Duration::from_secs(9));
         assert!(delay.should_wait(39, opened));
         assert!(!delay.should_wait(40, opened));
-        let long_ago = opened.checked_sub(MAX_DELAY).unwrap();
+        let long_ago = Instant::now().checked_sub(MAX_DELAY).unwrap();
         assert!(!delay.should_wait(1, long_ago));
         assert!(!after(30, 10, Duration::ZERO).should_wait(1, opened));
     }
@@ -84,7 +89,7 @@ mod tests {
         let mut delay = after(30, 10, Duration::from_secs(9));
         let mut waits = Vec::new();
         for batch in 0..20 {
-            if delay.should_wait(20, Instant::now()) {
+            if delay.should_wait(20, just_opened()) {
                 waits.push(batch);
             }
             delay.record_close(20);
@@ -97,11 +102,11 @@ mod tests {
         let mut delay = after(30, 10, Duration::from_secs(9));
         delay.record_close(20);
         for _ in 0..2 {
-            assert!(!delay.should_wait(20, Instant::now()));
+            assert!(!delay.should_wait(20, just_opened()));
             delay.record_close(20);
         }
         for _ in 0..5 {
-            assert!(delay.should_wait(20, Instant::now()));
+            assert!(delay.should_wait(20, just_opened()));
             delay.record_close(36);
         }
     }

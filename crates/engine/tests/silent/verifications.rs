@@ -235,6 +235,8 @@ async fn steps_can_be_given_up() {
     assert_eq!(exhausted.check.error_code(), Some(ErrorCode::MethodsExhausted));
     let given_up = StepState::Error(ErrorCode::GivenUp);
     assert!(exhausted.progress.steps.iter().all(|step| step.state == given_up), "{exhausted:?}");
+    assert_eq!(walk.give_up().await.unwrap().check, exhausted.check, "a repetition");
+    world.advance_seconds(1);
     assert!(matches!(walk.give_up().await, Err(GiveUpError::Concluded(CheckStatus::Error))));
     let ended = walk.give_up_method(Method::ReverseSms).await.unwrap();
     assert_eq!(ended.check, exhausted.check, "a repeated request gets the end that it caused");

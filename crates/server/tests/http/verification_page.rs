@@ -709,7 +709,7 @@ async fn mismatch_is_worded_for_the_device(world: World) {
         let page = shop.send(navigation(&path).header("User-Agent", user_agent)).await.assert(200).text();
         assert!(page.contains("<body data-state=\"not_matched\""), "{page}");
         assert_eq!(page.contains("That’s not this phone’s number."), is_phone, "{user_agent}: {page}");
-        assert_eq!(page.contains("The number that answered is not the one"), !is_phone, "{user_agent}: {page}");
+        assert_eq!(page.contains("The number that replied isn’t the one"), !is_phone, "{user_agent}: {page}");
     }
 }
 
@@ -867,7 +867,7 @@ async fn every_end_has_its_page(world: World) {
     shop.text(ODD, &verification).await;
     let page = shop.expect_state(&path, "not_matched").await;
     assert!(page.contains("Number not confirmed") && !page.contains("data-events"), "{page}");
-    assert!(page.contains("The number that answered") && !page.contains("this phone"), "on a computer: {page}");
+    assert!(page.contains("The number that replied") && !page.contains("this phone"), "on a computer: {page}");
 
     sim_swap.stop_responding();
     let asked = CreateVerification { sim_swap_period: Some(1_440), ..request(EVEN, &sms) };
