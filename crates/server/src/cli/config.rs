@@ -8,7 +8,7 @@ use std::{
 };
 
 use ringtrue_client::printer::{self, Output, Record};
-use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use ringtrue_engine::{keys::MasterKey, ports::entropy::SystemEntropy};
 use serde_json::json;
 
 use super::{
