@@ -19,7 +19,10 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::KeyPurpose;
 use strum::VariantNames as _;
 
-use super::{dev::DEFAULT_DATA_DIR, error::EXIT_CODES};
+use super::error::EXIT_CODES;
+
+/// Data directory of `ringtrue dev`.
+pub(super) const DEFAULT_DATA_DIR: &str = "ringtrue-data";
 
 /// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ringtrue_server::{
-    http::{self, error_catalog::ProblemCode},
-    pages::openapi,
-};
+use ringtrue_api::pages::openapi;
+use ringtrue_web::error_catalog::ProblemCode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,7 +17,7 @@ use crate::{
 fn every_route_is_documented_and_every_documented_route_exists() {
     let documented = CONTRACT.routes();
     let served: BTreeSet<(String, String)> =
-        http::public_routes().iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+        ringtrue_api::public_routes().iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
     assert_eq!(documented, served);
 }
 
@@ -33,7 +31,7 @@ fn idempotent_routes_are_documented() {
     let paths = document["paths"].as_object().unwrap().iter();
     let documented: BTreeSet<&str> =
         paths.filter(|(_, methods)| has_key(&methods["post"])).map(|(path, _)| path.as_str()).collect();
-    let routes = http::public_routes();
+    let routes = ringtrue_api::public_routes();
     let declared: BTreeSet<&str> =
         routes.iter().filter(|route| route.policy.is_idempotent).map(|route| route.path).collect();
     assert_eq!(documented, declared);

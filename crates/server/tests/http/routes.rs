@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use ringtrue_server::http;
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,7 +41,7 @@ impl Ids {
 }
 
 pub fn all() -> Vec<Route> {
-    let routes = http::public_routes();
+    let routes = ringtrue_api::public_routes();
     routes.iter().map(|route| Route { method: route.method, template: route.path }).collect()
 }
 

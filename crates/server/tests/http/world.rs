@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_api::pages::openapi;
 use ringtrue_engine::{
     management::CreatedWorkspace,
     ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
@@ -14,7 +15,6 @@ use ringtrue_engine::{
 };
 use ringtrue_server::{
     config::{self, Config, Environment},
-    pages::openapi,
     wiring::{self, NodeDependencies, RunningNode},
 };
 use ringtrue_test_support::{WAIT_LIMIT, poll_until};

@@ -26,7 +26,7 @@ use self::{
     operators::check_peers,
 };
 use super::{
-    arguments::{ConfigAction, DataDirArguments},
+    arguments::{ConfigAction, DEFAULT_DATA_DIR, DataDirArguments},
     context::CommandContext,
     dev,
     error::CliError,
@@ -131,7 +131,7 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
             return vec![failed("configuration", error.to_string(), hint)];
         }
     };
-    if file.is_none() && Path::new(dev::DEFAULT_DATA_DIR).is_dir() {
+    if file.is_none() && Path::new(DEFAULT_DATA_DIR).is_dir() {
         printer::print_note("For the `ringtrue dev` of this directory, use `ringtrue doctor --data ringtrue-data`.");
     }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());

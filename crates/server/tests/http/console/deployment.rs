@@ -1,11 +1,11 @@
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
-use ringtrue_server::console;
 use serde_json::json;
 use strum::VariantArray as _;
 
 use super::{
     browser::{Browser, location},
+    console_routes,
     pages::assert_well_formed,
 };
 use ringtrue_test_support::poll_until;
@@ -50,7 +50,7 @@ on_both_stores!(administrators_read_and_filter_the_deployment_audit_log, owners_
 async fn deployment_pages_require_an_administrator() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
-    let routes = console::routes();
+    let routes = console_routes();
     let all = routes.iter().map(|route| (route.method, route.path));
     let pages: Vec<_> = all.filter(|(_, path)| path.starts_with("/console/deployment")).collect();
     assert!(pages.len() >= 6);
