@@ -26,7 +26,7 @@ use crate::{
     client::{self, HttpResponse, Request, token_request},
     contract::Contract,
     database::Database,
-    keys::{insert_keys, master},
+    node::keys::{insert_keys, master},
     receiver,
 };
 

@@ -11,11 +11,11 @@ use super::{
 use ringtrue_test_support::poll_until;
 
 use crate::{
-    allowed_networks::configure,
     client::Request,
-    networks::world_with,
+    management::allowed_networks::configure,
     on_both_stores,
-    reverse_sms::{EVEN, ReverseSmsClient},
+    operators::networks::world_with,
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     world::World,
 };
 
@@ -96,7 +96,7 @@ async fn networks_page_shows_connectors_receivers_and_networks() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    for secret in [crate::networks::SECRET, crate::networks::AUTH_TOKEN] {
+    for secret in [crate::operators::networks::SECRET, crate::operators::networks::AUTH_TOKEN] {
         assert!(!text.contains(secret));
     }
     assert_well_formed(page, &admin.get(page).await);
