@@ -32,7 +32,7 @@ pub enum ConsoleError {
 }
 
 #[derive(Debug, Template)]
-#[template(path = "error.html")]
+#[template(path = "page/error.html")]
 struct ErrorPage<'a> {
     layout: Layout,
     status: u16,
