@@ -2,8 +2,10 @@
 //!
 //! Public JSON shapes are defined in the modules of their resources only. `api/openapi.yaml` is the contract.
 
+mod browser_cookie;
 mod caller;
 mod checks;
+mod device_redirect;
 mod docs_pages;
 mod eligibility;
 mod health;

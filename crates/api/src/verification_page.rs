@@ -45,7 +45,7 @@ use ringtrue_web::{
 use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 
-use crate::silent::{browser_cookie, redirect};
+use crate::{browser_cookie, device_redirect::redirect};
 
 /// Delay before the state is read again after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

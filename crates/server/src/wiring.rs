@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
-use ipnet::IpNet;
 use ringtrue_console::ConsoleDependencies;
 use ringtrue_engine::{
     Engine, EngineDependencies,
@@ -82,7 +81,6 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let prepared =
         PreparedNode::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(InvalidConfig)?;
     let PreparedNode { tls, ingress_tls, settings, transport, factory, identity_provider, routing } = prepared;
-    let identity_provider = identity_provider.map(Arc::new);
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
     let sandbox_access = Arc::new(SandboxAccess::default());
@@ -125,17 +123,16 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
 
-    let section = |trusted_proxies: &[IpNet], proxy_protocol| {
-        Arc::new(HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..config.http.clone() })
+    let serve = |listener, tls, section: HttpSection, service: &dyn Fn(App) -> HttpService| {
+        let service = service(app(&section));
+        tasks.spawn(listener::serve(listener, tls, Arc::new(section), service));
     };
-    let serve = |listener, tls, section, service| tasks.spawn(listener::serve(listener, tls, section, service));
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        let section = section(&config.http.trusted_proxies, false);
-        let service = HttpService::new(ringtrue_api::metrics_routes(), app(&section));
-        serve(listener, None, section, service);
+        let section = HttpSection { proxy_protocol: false, ..config.http.clone() };
+        serve(listener, None, section, &|app| HttpService::new(ringtrue_api::metrics_routes(), app));
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
     let mut ingress_address = None;
@@ -143,22 +140,20 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let section = section(&ingress.trusted_proxies, ingress.proxy_protocol);
-        let service = HttpService::new(ringtrue_api::sms_webhook_routes(connectors.clone()), app(&section));
-        serve(listener, ingress_tls, section, service);
+        let section = config.http.behind_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
+        let routes = || ringtrue_api::sms_webhook_routes(connectors.clone());
+        serve(listener, ingress_tls, section, &|app| HttpService::new(routes(), app));
     }
     if let (Some(listener), Some(enrichment)) = (enrichment, &config.header_enrichment) {
-        let section = section(&enrichment.trusted_proxies, false);
-        let service = HttpService::new(ringtrue_api::enrichment_routes(), app(&section)).with_enrichment_headers();
-        serve(listener, None, section, service);
+        let section = config.http.behind_proxies(&enrichment.trusted_proxies, false);
+        serve(listener, None, section, &enrichment_service);
     }
-    let section = section(&config.http.trusted_proxies, config.http.proxy_protocol);
     let console = ConsoleDependencies {
-        identity_provider,
+        identity_provider: identity_provider.map(Arc::new),
         connectors: connectors.clone(),
         logged_routes: logged_routes().into(),
     };
-    serve(listener, tls, Arc::clone(&section), public_service(app(&section), console));
+    serve(listener, tls, config.http, &|app| public_service(app, console.clone()));
     Ok(RunningNode {
         base_url,
         address,
@@ -180,6 +175,11 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
 /// Serves the API, the hosted verification page and the console.
 fn public_service(app: App, console: ConsoleDependencies) -> HttpService {
     HttpService::new(ringtrue_api::routes().merge(ringtrue_console::routes(console)), app).with_hsts()
+}
+
+/// Serves devices whose operator enriches headers. Plain HTTP, as gateways cannot add headers to TLS.
+fn enrichment_service(app: App) -> HttpService {
+    HttpService::new(ringtrue_api::enrichment_routes(), app).with_enrichment_headers()
 }
 
 /// Routes of the API whose requests are logged, sorted.

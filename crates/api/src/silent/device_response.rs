@@ -23,9 +23,10 @@ use ringtrue_web::{
 };
 use serde::Serialize;
 
-use crate::verification_page::brand_of;
-
-const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+use crate::{
+    device_redirect::{redirect, with_no_referrer},
+    verification_page::brand_of,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectStep {
@@ -199,26 +200,10 @@ pub fn accept_quality(accept: &str, media_range: &str) -> f32 {
     qualities.fold(0.0, f32::max)
 }
 
-/// 302 response without a body.
-pub fn redirect(location: &str) -> Result<Response, Problem> {
-    let location = HeaderValue::from_str(location)
-        .map_err(|_| Problem::internal(&"redirect location is not a valid header value"))?;
-    let mut response = with_no_referrer(Response::default());
-    *response.status_mut() = StatusCode::FOUND;
-    response.headers_mut().insert(header::LOCATION, location);
-    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
-    Ok(response)
-}
-
 /// Response to `HEAD`, which link scanners send. It does not start or conclude anything.
 pub fn head_response() -> Response {
     let mut response = with_no_referrer(Response::default());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-fn with_no_referrer(mut response: Response) -> Response {
-    response.headers_mut().insert(header::REFERRER_POLICY, NO_REFERRER);
     response
 }
 

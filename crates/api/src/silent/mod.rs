@@ -5,7 +5,6 @@
 //! logged. [`device_response`] contains the responses at the end of the redirect chain, and [`browser_cookie`] the keys of
 //! browsers that began it at the hosted page.
 
-pub(super) mod browser_cookie;
 mod device_response;
 
 use std::sync::Arc;
@@ -42,15 +41,16 @@ use ringtrue_web::{
 use serde::Serialize;
 
 use crate::{
+    browser_cookie,
     caller::{
         DeviceVisitor, ProjectCaller, RequiredScope,
         scope::{Discovery, SecureSna},
     },
     checks::CheckBody,
+    device_redirect::redirect,
     idempotency::Idempotency,
     verification_page,
 };
-pub use device_response::redirect;
 use device_response::{RedirectStep, head_response};
 pub(super) use device_response::{ResponseFormat, accept_quality};
 

@@ -43,6 +43,12 @@ pub struct HttpSection {
 }
 
 impl HttpSection {
+    /// The same limits and timeouts for a listener behind other proxies.
+    #[must_use]
+    pub fn behind_proxies(&self, trusted_proxies: &[IpNet], proxy_protocol: bool) -> HttpSection {
+        HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..self.clone() }
+    }
+
     /// Settings that requests depend on. Those of connections are for the listener.
     pub fn settings(&self) -> HttpSettings {
         HttpSettings {
