@@ -104,7 +104,7 @@ fn render(base_url: &str) -> Result<BTreeMap<String, Bytes>, PageError> {
     // Error pages link to operations of the reference.
     let error_pages = ErrorPages::new(&reference)?;
     let entries: Vec<ErrorEntry<'static>> = ProblemCode::ALL.iter().map(|code| error_entry(*code)).collect();
-    let mut rendered = BTreeMap::from([(ERRORS_PATH.to_owned(), error_pages.index(&entries)?.into())]);
+    let mut rendered = BTreeMap::from([(ERRORS_PATH.to_owned(), ErrorPages::index(&entries)?.into())]);
     for entry in &entries {
         rendered.insert(format!("{ERRORS_PATH}/{}", entry.code), error_pages.page(entry)?.into());
     }

@@ -13,7 +13,7 @@ mod idempotency;
 mod landing;
 mod management;
 mod oauth;
-pub mod pages;
+mod pages;
 mod sandbox;
 mod silent;
 mod sms_webhooks;
@@ -25,6 +25,7 @@ use std::sync::Arc;
 use ringtrue_web::routes::Routes;
 
 use docs_pages::DocsPages;
+pub use pages::openapi;
 pub use sms_webhooks::Webhooks;
 
 /// Routes of the public listener: the API, its documentation and the hosted verification page.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ringtrue_engine::ports::ConnectorStatus;
 
-use crate::session::identity_provider::IdentityProvider;
+use crate::identity_provider::IdentityProvider;
 
 /// An extension of all routes of the console.
 #[derive(Clone, Debug)]

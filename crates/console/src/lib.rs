@@ -11,7 +11,7 @@ mod configure;
 mod dependencies;
 mod deployment;
 mod developers;
-mod error;
+mod identity_provider;
 mod observe;
 mod page;
 mod session;
@@ -23,9 +23,9 @@ use axum::extract::State;
 use ringtrue_web::{app::App, assets::Asset, routes::Routes};
 
 pub use dependencies::{ConnectorStatuses, ConsoleDependencies};
-use error::ConsoleError;
+pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
+use page::error::ConsoleError;
 use session::console_session::ConsoleSession;
-pub use session::identity_provider::{IdentityProvider, IdentityProviderSettings};
 
 /// Assets in addition to those of all pages.
 const ASSETS: [Asset; 4] = [

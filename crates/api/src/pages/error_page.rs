@@ -78,7 +78,7 @@ impl ErrorPages {
     }
 
     /// Renders the list of errors by status.
-    pub fn index(&self, entries: &[ErrorEntry<'_>]) -> Result<String, PageError> {
+    pub fn index(entries: &[ErrorEntry<'_>]) -> Result<String, PageError> {
         let mut groups: BTreeMap<u16, Vec<_>> = BTreeMap::new();
         for entry in entries {
             groups.entry(entry.status).or_default().push(*entry);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn index_is_grouped_by_status() {
         let other = ErrorEntry { code: "bad_request", status: 400, title: "Bad request", ..TAKEN };
-        let index = pages().index(&[TAKEN, other]).expect("renders");
+        let index = ErrorPages::index(&[TAKEN, other]).expect("renders");
         let place = |what: &str| index.find(what).unwrap_or_else(|| panic!("{what} is missing"));
         assert!(place("/errors/bad_request") < place("/errors/project_name_taken"));
         assert_eq!(index.matches("<script").count(), index.matches(r#"<script src="/"#).count(), "no inline script");

@@ -5,7 +5,7 @@
 //!
 //! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `docs_pages`.
 
-pub mod error_page;
+pub(crate) mod error_page;
 mod html;
 pub mod openapi;
 mod openapi_document;

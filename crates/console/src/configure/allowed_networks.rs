@@ -20,9 +20,9 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
     page::{
         self, Layout, MenuSection, Pagination,
+        error::ConsoleError,
         network_list::{NetworkListQuery, PAGE_PARAMETER, SEARCH_PARAMETER},
     },
     session::{

@@ -25,8 +25,10 @@ use ringtrue_web::{
 use strum::VariantArray as _;
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, Pagination, ShortId, UtcTime},
+    page::{
+        self, Layout, MenuSection, Pagination, ShortId, UtcTime,
+        error::{ConsoleError, to_sentence},
+    },
     session::{
         console_session::{ConsoleSession, ProjectAccess},
         flash::Flash,

@@ -28,8 +28,11 @@ use strum::VariantArray as _;
 
 use crate::{
     configure::credentials::show_new_credential,
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, SelectOption, masking::redact_query},
+    page::{
+        self, Layout, MenuSection, SelectOption,
+        error::{ConsoleError, to_sentence},
+        masking::redact_query,
+    },
     session::{
         console_session::ProjectAccess,
         forms::{FormFields, SessionForm},

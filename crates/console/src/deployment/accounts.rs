@@ -13,8 +13,7 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Layout, MenuSection, Pagination},
+    page::{self, Layout, MenuSection, Pagination, error::ConsoleError},
     session::{console_session::ConsoleSession, forms::SessionForm},
     workspace::members::{LinkView, parse_account_id},
 };

@@ -11,8 +11,10 @@ use ringtrue_engine::{keys::RotateError, management::KeyWithKid, ports::KeyPurpo
 use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, UtcTime},
+    page::{
+        self, Layout, MenuSection, UtcTime,
+        error::{ConsoleError, to_sentence},
+    },
     session::{console_session::ConsoleSession, forms::SessionForm},
 };
 

@@ -19,9 +19,9 @@ use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 
 use crate::{
     dependencies::ConsoleDependencies,
-    error::{ConsoleError, to_sentence},
     page::{
         self, ExactTime, Layout, MenuSection, Pagination, UtcTime,
+        error::{ConsoleError, to_sentence},
         network_list::{NetworkListQuery, PAGE_PARAMETER, SEARCH_PARAMETER},
     },
     session::console_session::ConsoleSession,

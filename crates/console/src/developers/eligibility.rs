@@ -21,8 +21,10 @@ use ringtrue_engine::{
 use ringtrue_web::{app::App, parameters::PathParameters, routes::Routes};
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection},
+    page::{
+        self, Layout, MenuSection,
+        error::{ConsoleError, to_sentence},
+    },
     session::{
         console_session::{ConsoleSession, ProjectAccess},
         forms::{FormFields, SessionForm},

@@ -24,8 +24,10 @@ use ringtrue_web::{
 use serde::Serialize;
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page,
+    page::{
+        self,
+        error::{ConsoleError, to_sentence},
+    },
     session::{console_session::ConsoleSession, forms::SessionForm},
 };
 

@@ -9,8 +9,11 @@ use ringtrue_engine::callback::{PastedCallback, SignatureDebugError, SignatureDe
 use ringtrue_web::{app::App, parameters::PathParameters, routes::Routes};
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, masking::NumberMask},
+    page::{
+        self, Layout, MenuSection,
+        error::{ConsoleError, to_sentence},
+        masking::NumberMask,
+    },
     session::{console_session::ProjectAccess, forms::SessionForm},
 };
 

@@ -31,8 +31,10 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Badge, BadgeKind, Layout, MenuSection, Pagination, SelectOption, ShortId, Tab, UtcTime},
+    page::{
+        self, Badge, BadgeKind, Layout, MenuSection, Pagination, SelectOption, ShortId, Tab, UtcTime,
+        error::ConsoleError,
+    },
     session::{
         console_session::ProjectAccess,
         flash::Flash,

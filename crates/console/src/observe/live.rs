@@ -20,9 +20,8 @@ use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use crate::{
-    error::ConsoleError,
     observe::checks::{CheckRow, PRODUCTS},
-    page::{self, Badge, Layout, MenuSection, ShortId, Tab},
+    page::{self, Badge, Layout, MenuSection, ShortId, Tab, error::ConsoleError},
     session::console_session::{ConsoleSession, ProjectAccess},
 };
 

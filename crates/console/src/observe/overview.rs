@@ -16,11 +16,11 @@ use ringtrue_engine::{
 use ringtrue_web::{app::App, parameters::Query, problem::Problem, routes::Routes};
 
 use crate::{
-    error::ConsoleError,
     observe::checks::PRODUCTS,
     page::{
         self, BadgeKind, Layout, MenuSection, SelectOption, Tab,
         chart::{Chart, Plot, Series, Svg, Unit, share_bar, stacked_bar},
+        error::ConsoleError,
     },
     session::console_session::ProjectAccess,
 };

@@ -25,8 +25,10 @@ use ringtrue_web::{
 
 use crate::{
     dependencies::ConsoleDependencies,
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout, MenuSection, Pagination, SelectOption, ShortId},
+    page::{
+        self, Layout, MenuSection, Pagination, SelectOption, ShortId,
+        error::{ConsoleError, to_sentence},
+    },
     session::console_session::ProjectAccess,
 };
 

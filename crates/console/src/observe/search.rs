@@ -30,12 +30,11 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
     observe::{
         checks::{CheckRow, PRODUCTS, search_fields},
         requests::{RequestRow, request_row},
     },
-    page::{self, Layout, MenuSection},
+    page::{self, Layout, MenuSection, error::ConsoleError},
     session::{console_session::ProjectAccess, forms::SessionForm},
 };
 

@@ -3,6 +3,7 @@
 mod blocks;
 pub mod chart;
 pub mod csv;
+pub mod error;
 pub mod masking;
 mod menu;
 pub mod network_list;

@@ -6,7 +6,7 @@ use ringtrue_domain::{
 };
 use ringtrue_web::parameters::Query;
 
-use crate::{error::ConsoleError, page};
+use crate::page::{self, error::ConsoleError};
 
 /// Parameters of [`NetworkListQuery`].
 pub const SEARCH_PARAMETER: &str = "q";

@@ -15,8 +15,7 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Layout},
+    page::{self, Layout, error::ConsoleError},
     session::{
         console_session::{BrowserClient, ConsoleSession},
         forms::{SessionForm, form_error},

@@ -22,10 +22,7 @@ use ringtrue_web::{
     request_context::{HandlerState, RequestContext},
 };
 
-use crate::{
-    error::ConsoleError,
-    page::{self, Layout, LayoutUser, MenuSection},
-};
+use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
 /// Set by the scripts of pages that update themselves.

@@ -9,8 +9,7 @@ use ringtrue_web::app::App;
 use url::form_urlencoded;
 
 use crate::{
-    error::ConsoleError,
-    page,
+    page::{self, error::ConsoleError},
     session::console_session::{ConsoleSession, Cookie},
 };
 

@@ -12,7 +12,7 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::{ConsoleError, to_sentence},
+    page::error::{ConsoleError, to_sentence},
     session::console_session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, SetupSession, WorkspaceAccess},
 };
 

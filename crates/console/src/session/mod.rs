@@ -4,7 +4,6 @@ mod account;
 pub mod console_session;
 pub mod flash;
 pub mod forms;
-pub mod identity_provider;
 mod openid_connect;
 mod second_factor;
 mod sign_in;

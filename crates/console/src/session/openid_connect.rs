@@ -22,11 +22,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     dependencies::ConsoleDependencies,
-    error::ConsoleError,
-    page,
+    identity_provider::IdentityProvider,
+    page::{self, error::ConsoleError},
     session::{
         console_session::{BrowserClient, Cookie, limit_link_lookup},
-        identity_provider::IdentityProvider,
         visitor::{invitation_token, local_path, query_value, with_cookie},
     },
 };

@@ -14,8 +14,10 @@ use ringtrue_verification_page::QrSvg;
 use ringtrue_web::{app::App, routes::Routes};
 
 use crate::{
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout},
+    page::{
+        self, Layout,
+        error::{ConsoleError, to_sentence},
+    },
     session::{
         account::{ACCOUNT_PATH, AccountErrors, account_page},
         console_session::{BrowserClient, ConsoleSession, Cookie, SetupSession, limit_link_lookup},

@@ -20,8 +20,10 @@ use ringtrue_web::{app::App, development::Development, request_context::RequestC
 
 use crate::{
     dependencies::ConsoleDependencies,
-    error::{ConsoleError, to_sentence},
-    page::{self, Layout},
+    page::{
+        self, Layout,
+        error::{ConsoleError, to_sentence},
+    },
     session::{
         console_session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
         forms::{CSRF_FIELD, SessionForm, SetupForm, VisitorForm, form_error},

@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_web::app::App;
 
-use crate::{error::ConsoleError, session::console_session::Cookie};
+use crate::{page::error::ConsoleError, session::console_session::Cookie};
 
 /// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
 pub fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {

@@ -22,8 +22,7 @@ use ringtrue_web::{
 use strum::VariantArray as _;
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Layout, MenuSection, Pagination, SelectOption, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, SelectOption, UtcTime, error::ConsoleError},
     session::console_session::ConsoleSession,
 };
 

@@ -19,8 +19,7 @@ use ringtrue_web::{
 use strum::VariantNames as _;
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Layout, MenuSection, Pagination, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, UtcTime, error::ConsoleError},
     session::{
         console_session::{ConsoleSession, WorkspaceAccess},
         forms::{SessionForm, form_error},

@@ -14,8 +14,7 @@ use strum::VariantArray as _;
 
 use crate::{
     configure::credentials::show_new_credential,
-    error::ConsoleError,
-    page::{self, Layout, MenuSection},
+    page::{self, Layout, MenuSection, error::ConsoleError},
     session::{
         console_session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
         forms::{SessionForm, form_error},

@@ -16,11 +16,11 @@ use ringtrue_engine::{
 use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 
 use crate::{
-    error::ConsoleError,
     page::{
         self, Layout, MenuSection, Tab,
         chart::{Chart, Plot, Series, Unit},
         csv::CsvFile,
+        error::ConsoleError,
     },
     session::console_session::WorkspaceAccess,
 };

@@ -13,8 +13,7 @@ use ringtrue_domain::{
 use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 
 use crate::{
-    error::ConsoleError,
-    page::{self, Layout, MenuSection, Pagination, ShortId, UtcTime},
+    page::{self, Layout, MenuSection, Pagination, ShortId, UtcTime, error::ConsoleError},
     session::{
         console_session::{ConsoleSession, WorkspaceAccess},
         forms::{SessionForm, form_error},

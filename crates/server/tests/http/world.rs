@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_api::pages::openapi;
+use ringtrue_api::openapi;
 use ringtrue_engine::{
     management::CreatedWorkspace,
     ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},

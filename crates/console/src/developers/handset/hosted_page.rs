@@ -13,7 +13,7 @@ use crate::{
         CheckForm, PhoneScreen, authorize, parse_check_id, phone_state::PhoneState, problem_sentence,
         redirect_to_check, render_handset,
     },
-    error::{ConsoleError, to_sentence},
+    page::error::{ConsoleError, to_sentence},
     session::forms::SessionForm,
 };
 

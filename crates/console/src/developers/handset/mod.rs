@@ -41,9 +41,11 @@ use crate::{
         silent_check::{RedirectResult, SimulatedBrowser},
         sms::SmsDraft,
     },
-    error::{ConsoleError, to_sentence},
     observe::checks::describe_sim_swap,
-    page::{self, Layout, MenuSection, UtcTime},
+    page::{
+        self, Layout, MenuSection, UtcTime,
+        error::{ConsoleError, to_sentence},
+    },
     session::{
         console_session::ProjectAccess,
         forms::{FormFields, SessionForm},

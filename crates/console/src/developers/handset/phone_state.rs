@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     developers::handset::{CheckForm, PhoneScreen},
-    error::ConsoleError,
-    page,
+    page::{self, error::ConsoleError},
     session::console_session::{ConsoleSession, Cookie, ProjectAccess},
 };
 

@@ -26,7 +26,7 @@ use crate::{
         phone_state::{PhoneState, product_name},
         redirect_to_check,
     },
-    error::{ConsoleError, to_sentence},
+    page::error::{ConsoleError, to_sentence},
     session::forms::{FormFields, SessionForm},
 };
 

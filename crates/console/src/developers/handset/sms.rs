@@ -21,7 +21,7 @@ use crate::{
     developers::handset::{
         CheckForm, PhoneScreen, authorize, parse_check_id, problem_sentence, redirect_to_check, render_handset,
     },
-    error::{ConsoleError, to_sentence},
+    page::error::{ConsoleError, to_sentence},
     session::forms::{FormFields, SessionForm},
 };
 

@@ -10,10 +10,7 @@ use ringtrue_domain::{
 };
 use ringtrue_web::parameters::PathParameters;
 
-use crate::{
-    error::ConsoleError,
-    page::{Badge, MenuSection, UtcTime},
-};
+use crate::page::{Badge, MenuSection, UtcTime, error::ConsoleError};
 
 /// Products with checks.
 pub const PRODUCTS: [Product; 5] = Product::WITH_CHECKS;

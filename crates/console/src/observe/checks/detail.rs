@@ -20,7 +20,6 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::ConsoleError,
     observe::{
         callbacks::resend_error,
         checks::{
@@ -30,6 +29,7 @@ use crate::{
     },
     page::{
         self, Badge, BadgeKind, Layout, ShortId, UtcTime,
+        error::ConsoleError,
         masking::{NumberMask, redact_query},
     },
     session::{console_session::ProjectAccess, forms::SessionForm},

@@ -21,12 +21,15 @@ use ringtrue_web::{
 };
 
 use crate::{
-    error::{ConsoleError, to_sentence},
     observe::checks::{
         check_view::{CheckRow, PRODUCTS, masked_number, menu_section, parse_product, result_label, search_fields},
         filters::CheckFilters,
     },
-    page::{self, Layout, Pagination, Tab, csv::CsvFile},
+    page::{
+        self, Layout, Pagination, Tab,
+        csv::CsvFile,
+        error::{ConsoleError, to_sentence},
+    },
     session::console_session::ProjectAccess,
 };
 

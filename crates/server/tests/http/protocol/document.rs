@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringtrue_api::pages::openapi;
+use ringtrue_api::openapi;
 use ringtrue_web::error_catalog::ProblemCode;
 use serde_json::{Value, json};
 
