@@ -2,15 +2,14 @@
 //!
 //! A profile holds the URL of a server and credentials of a project and a workspace. All files are in
 //! `$XDG_CONFIG_HOME/ringtrue`, readable by their owner only. This crate uses only the public API: it has no
-//! configuration, database or engine. It also has what every command needs: the [`printer`], [`csv`], [`CommandError`]
-//! with its exit codes, and [`Signals`].
+//! configuration, database or engine. It also has what every command needs: the [`printer`], [`CommandError`] with its
+//! exit codes, and [`Signals`].
 
 mod api;
 mod argument_values;
 mod arguments;
 mod callbacks;
 mod context;
-pub mod csv;
 mod error;
 mod http;
 mod listen;

@@ -7,9 +7,8 @@ use std::{
 
 use clap::ValueEnum;
 use comfy_table::{Table, presets::NOTHING};
+use ringtrue_domain::csv::render_row;
 use serde_json::{Map, Value};
-
-use crate::csv::render_row;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {

@@ -9,6 +9,7 @@ use crate::{
     network::{AllowedNetwork, NetworkId},
     product::Product,
     tenancy::Project,
+    verification::{Method, select_methods},
 };
 
 /// The products that Eligibility covers, in response order.
@@ -61,6 +62,20 @@ impl<'a> EligibilityInput<'a> {
     pub fn eligible_products(&self) -> Vec<Product> {
         PRODUCTS.into_iter().filter(|product| self.evaluate(*product).is_ok()).collect()
     }
+}
+
+/// The methods that a verification of an end-user would use, in order. Empty if a verification would be rejected.
+pub fn verification_methods(
+    project: Option<&Project>,
+    gates: &[(Product, Result<(), EligibilityGate>)],
+) -> Vec<Method> {
+    if project.is_some_and(|project| !project.products.contains(&Product::Verification)) {
+        return vec![];
+    }
+    let configured = project.and_then(|project| project.configuration.verification.methods.as_deref());
+    select_methods(None, configured, |method| {
+        gates.iter().any(|(product, gate)| *product == method.product() && gate.is_ok())
+    })
 }
 
 #[cfg(test)]

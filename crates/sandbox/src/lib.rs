@@ -4,8 +4,9 @@
 //! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
 //! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
 //! - [`access`]: the operator as sandbox projects reach it, for the engine.
+//! - [`handsets`]: handsets of sandbox projects, for the API and the console.
 //!
-//! Only [`access`] depends on the service. The peers share no code with it, so that they cannot share its
+//! Only [`access`] and [`handsets`] depend on the service. The peers share no code with it, so that they cannot share its
 //! misunderstandings. Faults are set for each message or response, and are deterministic for a seed. Timers use Tokio's
 //! clock and dates an injected clock, so that tests can control both.
 //!
@@ -14,6 +15,7 @@
 pub mod access;
 pub mod camara;
 pub mod directory;
+pub mod handsets;
 pub mod smsc;
 
 use std::{sync::Arc, time::Duration};

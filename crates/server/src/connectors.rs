@@ -11,6 +11,8 @@ use std::{
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use ringtrue_api::Webhooks;
+use ringtrue_console::ConnectorStatuses;
 use ringtrue_engine::{
     Engine,
     lookups::networks::{SilentNetworkRoute, SimSwapNetworkRoute},
@@ -110,22 +112,6 @@ impl Connectors {
         let _ = self.sandbox.set(connectors);
     }
 
-    /// Current status of all connectors of this node.
-    pub fn statuses(&self) -> Vec<ConnectorStatus> {
-        let running = lock(&self.running);
-        let configured = running.values().map(|running| match &running.kind {
-            ConnectorKind::Smpp(connector) => connector.connector_status(),
-            ConnectorKind::Webhook(webhook) => webhook.connector_status(),
-            ConnectorKind::OperatorApi(routes) => routes.reporter.connector_status(),
-        });
-        let sandbox = self.sandbox.get().into_iter().flatten().map(|connector| connector.connector_status());
-        configured.chain(sandbox).collect()
-    }
-
-    pub fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {
-        self.webhooks.load().get(name).cloned()
-    }
-
     /// Inbound SMS by connector and outcome.
     pub fn inbound_counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
         let counters = lock(&self.counters);
@@ -219,6 +205,25 @@ impl Connectors {
                 ConnectorKind::Webhook(webhook)
             }
         }
+    }
+}
+
+impl ConnectorStatuses for Connectors {
+    fn statuses(&self) -> Vec<ConnectorStatus> {
+        let running = lock(&self.running);
+        let configured = running.values().map(|running| match &running.kind {
+            ConnectorKind::Smpp(connector) => connector.connector_status(),
+            ConnectorKind::Webhook(webhook) => webhook.connector_status(),
+            ConnectorKind::OperatorApi(routes) => routes.reporter.connector_status(),
+        });
+        let sandbox = self.sandbox.get().into_iter().flatten().map(|connector| connector.connector_status());
+        configured.chain(sandbox).collect()
+    }
+}
+
+impl Webhooks for Connectors {
+    fn webhook(&self, connector: &str) -> Option<Arc<Webhook>> {
+        self.webhooks.load().get(connector).cloned()
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use ringtrue_console::IdentityProvider;
 use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, EngineSettings,
@@ -27,7 +28,7 @@ use url::Url;
 use crate::{
     config::{BaseUrl, Config, Connector, TlsFiles},
     connectors::{ConnectorFactory, PreparedConnectors},
-    identity_provider::IdentityProvider,
+    identity_provider::build_identity_provider,
     listener::Tls,
     number_sources,
 };
@@ -81,7 +82,7 @@ impl PreparedNode {
         let factory = ConnectorFactory::new(config, base_url.clone(), enrichment_address, dependencies)?;
         let openid_connect = config.openid_connect.clone();
         let identity_provider =
-            openid_connect.map(|section| IdentityProvider::new(*section, &base_url, &factory)).transpose()?;
+            openid_connect.map(|section| build_identity_provider(*section, &base_url, &factory)).transpose()?;
         Ok(PreparedNode {
             tls,
             ingress_tls: ingress_tls.context("ingress.tls")?,

@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use async_trait::async_trait;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use http::{HeaderMap, Method, StatusCode};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, sim_swap::SimHistory, tenancy::Mode};
 use ringtrue_engine::{
     Engine,
@@ -23,31 +22,24 @@ use ringtrue_operators::{
         BreakerSettings, Camara, CamaraConfig, ClientAuthentication, Endpoints, LoginHint, Provider, SimSwapConfig,
         SimSwapFlow,
     },
-    client::{Client, ClientError, ClientResponse, ClientSettings},
+    client::{Client, ClientSettings},
     smpp::{ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
     access::{DEFAULT_SIM, RECEIVERS, SandboxAccess},
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
+    handsets::Handsets,
     smsc::{Smsc, SmscConfig, SmscObserver},
 };
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep},
-};
+use ringtrue_web::authorization_forwarder::{AUTHORIZE_PATH, AuthorizationForwarder};
+use tokio::time::{Instant, sleep};
 use url::Url;
 
-use crate::{connectors::camara_redirect_uri, handsets::Handsets};
-
-/// Path of the operator's authorization endpoint under the base URL.
-pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
+use crate::connectors::camara_redirect_uri;
 
 const CONNECTOR_NAME: &str = "sandbox";
 /// More than devices and checks use concurrently: the operator closes further connections.
 const MAX_OPERATOR_CONNECTIONS: usize = 4_096;
-/// Longer than the hosted page waits, and shorter than the timeout of requests.
-const SILENCE_DURATION: Duration = Duration::from_secs(20);
-const MAX_WAITING_BROWSERS: usize = 256;
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// TLV with the project of the handset that sent an SMS, in the vendor-specific range of SMPP.
 const PROJECT_TAG: TlvTag = TlvTag(0x1400);
@@ -59,7 +51,7 @@ pub struct SandboxOperator {
     /// Connector to the CAMARA APIs.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
-    authorize_endpoint: Arc<AuthorizeEndpoint>,
+    authorization_forwarder: AuthorizationForwarder,
 }
 
 impl SandboxOperator {
@@ -104,17 +96,12 @@ impl SandboxOperator {
         access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
-        let authorize_endpoint = Arc::new(AuthorizeEndpoint {
-            endpoint,
-            client,
-            waiting_browsers: Semaphore::new(MAX_WAITING_BROWSERS),
-            _operator: Arc::clone(&operator),
-        });
-        Ok(SandboxOperator { smsc, connector, camara, operator, authorize_endpoint })
+        let authorization_forwarder = AuthorizationForwarder::new(endpoint, client, Arc::clone(&operator));
+        Ok(SandboxOperator { smsc, connector, camara, operator, authorization_forwarder })
     }
 
     pub fn authorization_forwarder(&self) -> AuthorizationForwarder {
-        AuthorizationForwarder(Some(Arc::clone(&self.authorize_endpoint)))
+        self.authorization_forwarder.clone()
     }
 
     pub fn handsets(&self) -> Handsets {
@@ -209,51 +196,6 @@ impl SimSwapConnector for ProjectSimSwaps {
                 }
                 Err(_) => sleep(STORE_RETRY_DELAY).await,
             }
-        }
-    }
-}
-
-#[derive(Debug)]
-struct AuthorizeEndpoint {
-    endpoint: Url,
-    client: Arc<Client>,
-    /// One permit for each browser that waits for an operator that never answers.
-    waiting_browsers: Semaphore,
-    /// The operator stops when the last reference is dropped.
-    _operator: Arc<Operator>,
-}
-
-/// Response of the sandbox operator to a device.
-#[derive(Debug)]
-pub enum SimulatedAuthorization {
-    Response(ClientResponse),
-    /// This number's operator never answers.
-    Silence,
-}
-
-/// Forwards devices to the sandbox operator's authorization endpoint. Cheap to clone; inactive without an operator.
-#[derive(Clone, Debug, Default)]
-pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
-
-impl AuthorizationForwarder {
-    /// Returns the operator's response to a device with this query, or `None` without an operator.
-    pub async fn forward(&self, query: &str) -> Option<Result<SimulatedAuthorization, ClientError>> {
-        let authorize_endpoint = self.0.as_ref()?;
-        let mut url = authorize_endpoint.endpoint.clone();
-        url.set_query(Some(query));
-        let response = authorize_endpoint.client.request(Method::GET, &url, HeaderMap::new(), "").await;
-        Some(response.map(|response| match StatusCode::from_u16(response.status) {
-            Ok(StatusCode::GATEWAY_TIMEOUT) => SimulatedAuthorization::Silence,
-            _ => SimulatedAuthorization::Response(response),
-        }))
-    }
-
-    /// Lets a browser wait, as operators do that never answer. Returns when the browser has waited long enough, or at
-    /// once if many others wait.
-    pub async fn keep_waiting(&self) {
-        let Some(authorize_endpoint) = &self.0 else { return };
-        if let Ok(_permit) = authorize_endpoint.waiting_browsers.try_acquire() {
-            sleep(SILENCE_DURATION).await;
         }
     }
 }

@@ -1,39 +1,34 @@
 //! Assembles, reloads and stops a node.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
-use ipnet::IpNet;
+use ringtrue_console::ConsoleDependencies;
 use ringtrue_engine::{
     Engine, EngineDependencies,
     keys::MasterKey,
     ports::{clock::Clock, combined::Store, entropy::Entropy},
 };
-use ringtrue_sandbox::{access::SandboxAccess, directory::Directory, smsc::SmscObserver};
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    sync::Mutex,
+use ringtrue_sandbox::{access::SandboxAccess, directory::Directory, handsets::Handsets, smsc::SmscObserver};
+use ringtrue_web::{
+    app::{App, AppState},
+    authorization_forwarder::AuthorizationForwarder,
+    development::Development,
+    metrics::Metrics,
+    middleware::HttpService,
 };
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use crate::prepared::{OwnEndpoints, engine_settings};
 use crate::{
     config::{Config, HttpSection},
     connectors::{ConnectorFactory, Connectors},
-    development::Development,
-    handsets::Handsets,
-    http::{
-        self,
-        app::{App, AppState, EligibilityBodies},
-    },
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
-    sandbox_operator::{AuthorizationForwarder, SandboxOperator},
+    sandbox_operator::SandboxOperator,
     state_file::StateFile,
-    telemetry::metrics::Metrics,
+    telemetry::metrics::EngineCollector,
 };
 
 #[derive(derive_more::Debug)]
@@ -86,7 +81,6 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let prepared =
         PreparedNode::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(InvalidConfig)?;
     let PreparedNode { tls, ingress_tls, settings, transport, factory, identity_provider, routing } = prepared;
-    let identity_provider = identity_provider.map(Arc::new);
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
     let sandbox_access = Arc::new(SandboxAccess::default());
@@ -102,25 +96,21 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let directory = start_directory(&config).await?;
     connectors.set_sandbox_connectors(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
     let tasks = TaskTracker::new();
-    let metrics = Arc::new(Metrics::new(&engine, &connectors));
-    let app = |trusted_proxies: &[IpNet], proxy_protocol| {
+    let collector = EngineCollector { engine: engine.clone(), connectors: Arc::clone(&connectors) };
+    let metrics = Arc::new(Metrics::new(Box::new(collector)));
+    let app = |section: &HttpSection| {
         App::new(AppState {
             engine: engine.clone(),
             metrics: Arc::clone(&metrics),
-            connectors: Arc::clone(&connectors),
             handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
             authorization_forwarder: sandbox
                 .as_ref()
                 .map_or_else(AuthorizationForwarder::default, SandboxOperator::authorization_forwarder),
-            http: HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..config.http.clone() },
+            http: section.settings(),
             request_log: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
-            last_ping: Mutex::default(),
-            docs_pages: OnceLock::new(),
-            eligibility_bodies: EligibilityBodies::default(),
-            identity_provider: identity_provider.clone(),
             development: development.clone(),
         })
     };
@@ -133,12 +123,16 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
 
-    let serve = |listener, tls, service| tasks.spawn(listener::serve(listener, tls, service));
+    let serve = |listener, tls, section: HttpSection, service: &dyn Fn(App) -> HttpService| {
+        let service = service(app(&section));
+        tasks.spawn(listener::serve(listener, tls, Arc::new(section), service));
+    };
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        serve(listener, None, http::metrics_service(app(&config.http.trusted_proxies, false)));
+        let section = HttpSection { proxy_protocol: false, ..config.http.clone() };
+        serve(listener, None, section, &|app| HttpService::new(ringtrue_api::metrics_routes(), app));
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
     let mut ingress_address = None;
@@ -146,13 +140,20 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let app = app(&ingress.trusted_proxies, ingress.proxy_protocol);
-        serve(listener, ingress_tls, http::sms_webhook_service(app));
+        let section = config.http.behind_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
+        let routes = || ringtrue_api::sms_webhook_routes(connectors.clone());
+        serve(listener, ingress_tls, section, &|app| HttpService::new(routes(), app));
     }
-    if let (Some(listener), Some(section)) = (enrichment, &config.header_enrichment) {
-        serve(listener, None, http::enrichment_service(app(&section.trusted_proxies, false)));
+    if let (Some(listener), Some(enrichment)) = (enrichment, &config.header_enrichment) {
+        let section = config.http.behind_proxies(&enrichment.trusted_proxies, false);
+        serve(listener, None, section, &enrichment_service);
     }
-    serve(listener, tls, http::public_service(app(&config.http.trusted_proxies, config.http.proxy_protocol)));
+    let console = ConsoleDependencies {
+        identity_provider: identity_provider.map(Arc::new),
+        connectors: connectors.clone(),
+        logged_routes: logged_routes().into(),
+    };
+    serve(listener, tls, config.http, &|app| public_service(app, console.clone()));
     Ok(RunningNode {
         base_url,
         address,
@@ -169,6 +170,25 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         tasks,
         shutdown,
     })
+}
+
+/// Serves the API, the hosted verification page and the console.
+fn public_service(app: App, console: ConsoleDependencies) -> HttpService {
+    HttpService::new(ringtrue_api::routes().merge(ringtrue_console::routes(console)), app).with_hsts()
+}
+
+/// Serves devices whose operator enriches headers. Plain HTTP, as gateways cannot add headers to TLS.
+fn enrichment_service(app: App) -> HttpService {
+    HttpService::new(ringtrue_api::enrichment_routes(), app).with_enrichment_headers()
+}
+
+/// Routes of the API whose requests are logged, sorted.
+fn logged_routes() -> Vec<&'static str> {
+    let routes = ringtrue_api::public_routes();
+    let mut paths: Vec<_> = routes.iter().filter(|route| route.policy.is_logged).map(|route| route.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
 /// Starts the sandbox operator's number directory, if configured.

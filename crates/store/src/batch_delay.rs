@@ -56,7 +56,7 @@ mod tests {
 
     /// A batch that opened just now, however slow this test is.
     fn just_opened() -> Instant {
-        Instant::now() + Duration::from_secs(3_600)
+        Instant::now() + Duration::from_hours(1)
     }
 
     fn after(size: usize, queued: usize, duration: Duration) -> BatchDelay {

@@ -19,7 +19,12 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::keys::KeyPurpose;
 use strum::VariantNames as _;
 
-use super::{config::DEFAULT_CONFIG_DIR, dev::DEFAULT_DATA_DIR, error::EXIT_CODES};
+use super::error::EXIT_CODES;
+
+/// Directory of the configuration file that commands read by default.
+pub(super) const DEFAULT_CONFIG_DIR: &str = "/etc/ringtrue";
+/// Data directory of `ringtrue dev`.
+pub(super) const DEFAULT_DATA_DIR: &str = "ringtrue-data";
 
 /// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]

@@ -9,20 +9,19 @@ use std::{
 
 use ringtrue_client::printer::{self, Output, Record};
 use ringtrue_engine::{keys::MasterKey, ports::entropy::SystemEntropy};
+use ringtrue_web::development::shell_quote;
 use serde_json::json;
 
 use super::{
-    arguments::{ConfigAction, InitArguments},
+    arguments::{ConfigAction, DEFAULT_CONFIG_DIR, InitArguments},
     context::CommandContext,
     error::CliError,
 };
 use crate::{
     config::{ChangedSetting, DEFAULTS, LoadedConfig, MasterKeyError},
-    development::shell_quote,
     prepared,
 };
 
-pub(super) const DEFAULT_CONFIG_DIR: &str = "/etc/ringtrue";
 const CONFIG_FILE: &str = "ringtrue.toml";
 const MASTER_KEY_FILE: &str = "master.key";
 /// What `config init` writes, with the directory [`DEFAULT_CONFIG_DIR`].

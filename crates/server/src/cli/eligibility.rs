@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ringtrue_client::printer::{self, Output, Record};
 use ringtrue_domain::{
-    eligibility::EligibilityGate,
+    eligibility::{EligibilityGate, verification_methods},
     product::Product,
     tenancy::{Project, ProjectId},
     verification::Method,
@@ -25,7 +25,7 @@ use super::{
     context::CommandContext,
     error::CliError,
 };
-use crate::{verification_methods::verification_methods, wiring};
+use crate::wiring;
 
 const SOURCE_COLUMNS: [&str; 2] = ["source", "said"];
 const PRODUCT_COLUMNS: [&str; 4] = ["product", "eligible", "gate", "why"];

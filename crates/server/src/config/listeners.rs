@@ -9,6 +9,7 @@ use std::{
 
 use ipnet::IpNet;
 use ringtrue_domain::region::Region;
+use ringtrue_web::app::HttpSettings;
 use url::{Host, Url};
 
 use super::{
@@ -39,6 +40,24 @@ pub struct HttpSection {
     pub idle_timeout: Duration,
     pub write_timeout: Duration,
     pub shutdown_grace: Duration,
+}
+
+impl HttpSection {
+    /// The same limits and timeouts for a listener behind other proxies.
+    #[must_use]
+    pub fn behind_proxies(&self, trusted_proxies: &[IpNet], proxy_protocol: bool) -> HttpSection {
+        HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..self.clone() }
+    }
+
+    /// Settings that requests depend on. Those of connections are for the listener.
+    pub fn settings(&self) -> HttpSettings {
+        HttpSettings {
+            trusted_proxies: self.trusted_proxies.clone(),
+            body_timeout: self.body_timeout,
+            request_timeout: self.request_timeout,
+            idle_timeout: self.idle_timeout,
+        }
+    }
 }
 
 /// A certificate chain and its private key, as PEM files.

@@ -30,6 +30,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberLimit};
 use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
+pub use ringtrue_web::app::RequestLogLevel;
 use toml::Value;
 
 use self::document::ConfigDocument;
@@ -41,8 +42,8 @@ pub use self::{
     number_lookup::{NumberLookupSection, NumberSourceSection},
     openid_connect::OpenIdConnectSection,
     sections::{
-        CallbacksSection, Distribute, KeysSection, LogFormat, LogSection, RequestLogLevel, SandboxSection,
-        StoreSection, TelemetrySection,
+        CallbacksSection, Distribute, KeysSection, LogFormat, LogSection, SandboxSection, StoreSection,
+        TelemetrySection,
     },
 };
 

@@ -12,6 +12,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_sandbox::directory::{DirectoryConfig, InvalidSubscriber, Subscriber};
 use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
+use ringtrue_web::app::RequestLogLevel;
 use serde::Deserialize;
 use toml::Value;
 use tracing_subscriber::filter::Targets;
@@ -96,16 +97,6 @@ pub struct LogSection {
 pub enum LogFormat {
     Json,
     Pretty,
-}
-
-/// Requests to write to the application log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RequestLogLevel {
-    Off,
-    /// Responses with status 5xx.
-    Errors,
-    All,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

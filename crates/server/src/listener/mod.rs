@@ -6,7 +6,7 @@
 //! |---|---|
 //! | opens many connections | limits in total and per address; [`connection_limits::ConnectionLimits::admit`] evicts the oldest connection without a complete request |
 //! | sends headers slowly, or nothing | [`connection_limits::ConnectionLimits::close_idle`], which also closes idle connections |
-//! | sends the body slowly | body timeout in `http::body` |
+//! | sends the body slowly | body timeout in `ringtrue_web::body` |
 //! | does not read responses | [`stream::ConnectionStream`] |
 //! | stalls in the PROXY header or TLS handshake | timeout |
 //! | sends invalid HTTP | [`stream::ConnectionStream`] withholds hyper's bare response; [`Connection::send_parse_error`] sends a problem |
@@ -26,12 +26,13 @@ use std::{
 
 use hyper::{StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use ringtrue_web::{app::App, middleware::HttpService, problem::Problem};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
 };
 
-use crate::http::{HttpService, app::App, problem::Problem};
+use crate::config::HttpSection;
 use connection_limits::{ActivityCounter, CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
 use stream::{ConnectionStream, request_body};
 pub use tls::Tls;
@@ -51,9 +52,8 @@ const CLOSE_GRACE: Duration = Duration::from_millis(500);
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Accepts connections and serves them until shutdown, then waits for requests in progress.
-pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, service: HttpService) {
+pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, settings: Arc<HttpSection>, service: HttpService) {
     let app = service.app();
-    let settings = &app.http;
     let connection_limits = ConnectionLimits::new(MaxConnections {
         total: settings.max_connections,
         per_address: settings.max_connections_per_address,
@@ -92,13 +92,21 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, service: HttpSe
             app.metrics.refused_connections.inc();
             continue;
         };
-        let connection = Connection { peer, service: service.clone(), http: http.clone(), activity, permit };
+        let connection = Connection {
+            peer,
+            settings: Arc::clone(&settings),
+            service: service.clone(),
+            http: http.clone(),
+            activity,
+            permit,
+        };
         app.tasks.spawn(connection.serve(stream, tls.clone(), close_signal));
     }
 }
 
 struct Connection {
     peer: SocketAddr,
+    settings: Arc<HttpSection>,
     service: HttpService,
     http: http1::Builder,
     activity: ActivityCounter,
@@ -136,10 +144,10 @@ impl Connection {
     /// Reads the PROXY protocol header, if expected, and counts the connection under the client's address.
     async fn read_proxy_header(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         let app = self.service.app();
-        if !app.http.proxy_protocol || !app.trusts_proxy(self.peer.ip()) {
+        if !self.settings.proxy_protocol || !app.trusts_proxy(self.peer.ip()) {
             return Ok(());
         }
-        let header = tokio::time::timeout(app.http.header_timeout, proxy_protocol::read_header(stream)).await??;
+        let header = tokio::time::timeout(self.settings.header_timeout, proxy_protocol::read_header(stream)).await??;
         let Some(client) = header else { return Ok(()) };
         if !self.permit.reassign(client.ip()) {
             app.metrics.refused_connections.inc();
@@ -153,7 +161,7 @@ impl Connection {
         let Some(tls) = tls else { return self.serve_http(stream, close_signal).await };
         let accepted = tokio::select! {
             biased;
-            accepted = tokio::time::timeout(self.service.app().http.header_timeout, tls.accept(stream)) => accepted,
+            accepted = tokio::time::timeout(self.settings.header_timeout, tls.accept(stream)) => accepted,
             _ = wait_for_close(self.service.app(), &mut close_signal) => return,
         };
         match accepted {
@@ -168,7 +176,7 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         close_signal: CloseSignal,
     ) {
-        let mut stream = ConnectionStream::new(stream, self.service.app().http.write_timeout, self.activity.clone());
+        let mut stream = ConnectionStream::new(stream, self.settings.write_timeout, self.activity.clone());
         let Some(Err(error)) = self.serve_requests(&mut stream, close_signal).await else { return };
         tracing::debug!(%error, "connection failed");
         if error.is_parse() {

@@ -14,11 +14,11 @@ use std::{
 use axum::body::Body;
 use http::StatusCode;
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use ringtrue_web::request_context::X_REQUEST_ID;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_io_timeout::TimeoutWriter;
 
 use super::connection_limits::{ActivityCounter, BodyGuard};
-use crate::http::request_context::X_REQUEST_ID;
 
 /// Fails writes that make no progress. Read timeouts are enforced by the listener and the handlers.
 pub struct ConnectionStream<S> {

@@ -1,125 +1,28 @@
-//! Counters and histograms for Prometheus.
-//!
-//! Label values come from closed sets (methods, route templates, status codes), never from client input.
+//! Metrics of the engine and the connectors for Prometheus. Those of requests are in `ringtrue_web::metrics`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{Method, StatusCode};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet, text::encode},
-    metrics::{
-        MetricType,
-        counter::{ConstCounter, Counter},
-        family::Family,
-        gauge::{ConstGauge, Gauge},
-        histogram::Histogram,
-    },
-    registry::{Registry, Unit},
+    encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::Unit,
 };
+use ringtrue_console::ConnectorStatuses;
 use ringtrue_domain::{activity, tenancy::Mode};
 use ringtrue_engine::{
     Engine, callbacks,
-    control_plane::ConcurrentMap,
     node::clock_skew,
     ports::connectors::{BreakerPosition, ConnectorState, ConnectorStatus},
 };
 
 use crate::connectors::Connectors;
 
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestLabels {
-    method: &'static str,
-    route: &'static str,
-    status: u16,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RouteLabels {
-    route: &'static str,
-}
-
-/// Cached counter and histogram of a label set, which saves the lookup in two families per request.
-#[derive(Debug)]
-struct Series {
-    count: Counter,
-    duration: Histogram,
-}
-
-#[derive(Debug)]
-pub struct Metrics {
-    registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    series: ConcurrentMap<RequestLabels, Series>,
-    pub connections: Gauge,
-    pub refused_connections: Counter,
-}
-
-/// In seconds.
-const DURATION_BUCKETS: [f64; 12] = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
-
-impl Metrics {
-    pub fn new(engine: &Engine, connectors: &Arc<Connectors>) -> Self {
-        let mut registry = Registry::with_prefix("ringtrue");
-        let requests = Family::default();
-        let durations = Family::new_with_constructor((|| Histogram::new(DURATION_BUCKETS)) as fn() -> Histogram);
-        let connections = Gauge::default();
-        let refused_connections = Counter::default();
-        registry.register("http_requests", "HTTP requests", requests.clone());
-        registry.register("http_request_duration_seconds", "Duration of HTTP requests", durations.clone());
-        registry.register("http_connections", "Open connections", connections.clone());
-        registry.register(
-            "http_connections_refused",
-            "Connections rejected or evicted by connection limits",
-            refused_connections.clone(),
-        );
-        registry.register_collector(Box::new(EngineCollector {
-            engine: engine.clone(),
-            connectors: Arc::clone(connectors),
-        }));
-        Metrics { registry, requests, durations, series: ConcurrentMap::default(), connections, refused_connections }
-    }
-
-    /// Counts a response. `route` is a path template, so the number of series is bounded.
-    pub fn record_request(&self, method: &Method, route: &'static str, status: StatusCode, elapsed: Duration) {
-        let labels = RequestLabels { method: method_label(method), route, status: status.as_u16() };
-        let series = self.series.pin();
-        let counted = series.get_or_insert_with(labels, || Series {
-            count: self.requests.get_or_create_owned(&labels),
-            duration: self.durations.get_or_create_owned(&RouteLabels { route }),
-        });
-        counted.count.inc();
-        counted.duration.observe(elapsed.as_secs_f64());
-    }
-
-    pub fn encode(&self) -> String {
-        let mut text = String::new();
-        if encode(&mut text, &self.registry).is_err() {
-            tracing::error!("failed to encode metrics");
-        }
-        text
-    }
-}
-
-/// Maps arbitrary methods to a bounded set of labels.
-fn method_label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    }
-}
-
 /// Collects the metrics of the engine and the connectors on scrape.
 #[derive(Debug)]
-struct EngineCollector {
-    engine: Engine,
-    connectors: Arc<Connectors>,
+pub struct EngineCollector {
+    pub engine: Engine,
+    pub connectors: Arc<Connectors>,
 }
 
 impl Collector for EngineCollector {

@@ -3,7 +3,7 @@
 //! Numbers, codes and secrets have types with masked `Debug` output. Log statements must not contain URLs with queries,
 //! headers or bodies.
 
-pub mod metrics;
+pub(crate) mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 

@@ -161,7 +161,7 @@ mod tests {
             TraceExport::start(&section_for(&format!("http://{}", listener.local_addr().unwrap()))).unwrap().unwrap();
         let subscriber = Registry::default().with(traces.layer());
         tracing::subscriber::with_default(subscriber, || {
-            tracing::info_span!(target: "ringtrue_server::http", "token request").in_scope(|| {});
+            tracing::info_span!(target: "ringtrue_web::middleware", "token request").in_scope(|| {});
             tracing::info_span!(target: "hyper", "a foreign span").in_scope(|| {});
         });
 

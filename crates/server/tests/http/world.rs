@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_api::openapi;
 use ringtrue_engine::{
     ports::{
         clock::{Clock, DatabaseClock, ManualClock},
@@ -18,7 +19,6 @@ use ringtrue_engine::{
 };
 use ringtrue_server::{
     config::{self, Config, Environment},
-    pages::openapi,
     wiring::{self, NodeDependencies, RunningNode},
 };
 use ringtrue_test_support::{WAIT_LIMIT, poll_until};
@@ -30,7 +30,7 @@ use crate::{
     client::{self, HttpResponse, Request, token_request},
     contract::Contract,
     database::Database,
-    keys::{insert_keys, master},
+    node::keys::{insert_keys, master},
     receiver,
 };
 

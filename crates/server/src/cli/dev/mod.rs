@@ -27,6 +27,7 @@ use ringtrue_engine::{
         entropy::SystemEntropy,
     },
 };
+use ringtrue_web::development::Development;
 use tokio_util::sync::CancellationToken;
 
 use self::{data_dir::DataDir, demo_workspace::DemoWorkspace};
@@ -38,12 +39,10 @@ use super::{
 };
 use crate::{
     config::{self, Config, ConfigErrors, Environment},
-    development::Development,
     telemetry,
     wiring::{self, NodeDependencies, RunningNode},
 };
 
-pub(super) const DEFAULT_DATA_DIR: &str = "ringtrue-data";
 /// Simulated number that matches, because its last digit is even.
 const NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";

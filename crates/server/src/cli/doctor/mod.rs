@@ -25,7 +25,12 @@ use self::{
     listeners::{check_certificates, check_listeners},
     operators::{check_peers, check_products},
 };
-use super::{arguments::DataDirArguments, context::CommandContext, dev, error::CliError};
+use super::{
+    arguments::{DEFAULT_DATA_DIR, DataDirArguments},
+    context::CommandContext,
+    dev,
+    error::CliError,
+};
 use crate::{
     config::{Config, LoadedConfig},
     prepared,
@@ -101,7 +106,7 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
             return vec![failed("configuration", error.to_string(), hint)];
         }
     };
-    if file.is_none() && Path::new(dev::DEFAULT_DATA_DIR).is_dir() {
+    if file.is_none() && Path::new(DEFAULT_DATA_DIR).is_dir() {
         printer::print_note("For the `ringtrue dev` of this directory, use `ringtrue doctor --data ringtrue-data`.");
     }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());

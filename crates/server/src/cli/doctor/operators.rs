@@ -38,7 +38,7 @@ use super::{Finding, failed, passed, skipped, warning};
 use crate::{
     config::{CamaraSection, Config, Connector, ConnectorSection, NumberSourceSection, OpenIdConnectSection},
     connectors::ConnectorFactory,
-    identity_provider::IdentityProvider,
+    identity_provider::build_identity_provider,
     prepared::own_hosts,
 };
 
@@ -100,7 +100,7 @@ async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) 
     // No redirect is sent, so any base URL serves.
     let base_url = config.base_url.as_ref().map_or_else(|| "http://localhost".to_owned(), ToString::to_string);
     let provider = ConnectorFactory::new(config, base_url.clone(), None, dependencies)
-        .and_then(|factory| IdentityProvider::new(section.clone(), &base_url, &factory));
+        .and_then(|factory| build_identity_provider(section.clone(), &base_url, &factory));
     match provider {
         Err(error) => failed(CHECK, format!("{error:#}"), HINT),
         Ok(provider) => match provider.check().await {

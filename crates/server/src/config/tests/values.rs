@@ -232,7 +232,7 @@ fn only_levels_are_log_filters() {
         ("INFO", true),
         ("off", true),
         ("info,ringtrue_store=debug", true),
-        ("ringtrue_server::http=trace", true),
+        ("ringtrue_web::middleware=trace", true),
         ("inf", false),
         ("", false),
         ("info,", false),

@@ -5,7 +5,7 @@ use super::{
     browser::{Browser, location},
     pages::assert_well_formed,
 };
-use crate::{allowed_networks::configure, client::Request, networks::world_with, world::World};
+use crate::{client::Request, management::allowed_networks::configure, operators::networks::world_with, world::World};
 
 const TWO: &str = r#"
     [networks.23410]

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     client::Request,
     on_both_stores,
+    products::reverse_sms::ReverseSmsClient,
     receiver::{self, Receiver},
-    reverse_sms::ReverseSmsClient,
     world::{TestProject, World},
 };
 

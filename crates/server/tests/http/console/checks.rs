@@ -10,10 +10,12 @@ use super::{
 use crate::{
     client::Request,
     on_both_stores,
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     receiver::Receiver,
-    reverse_sms::{EVEN, ReverseSmsClient},
-    scripted_operator::ScriptedOperator,
-    silent_client::{DISCOVERY, SilentClient},
+    silent::{
+        scripted_operator::ScriptedOperator,
+        silent_client::{DISCOVERY, SilentClient},
+    },
     world::{TestProject, World},
 };
 

@@ -1,21 +1,21 @@
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
-use ringtrue_server::console;
 use serde_json::json;
 use strum::VariantArray as _;
 
 use super::{
     browser::{Browser, location},
+    console_routes,
     pages::assert_well_formed,
 };
 use ringtrue_test_support::poll_until;
 
 use crate::{
-    allowed_networks::configure,
     client::Request,
-    networks::world_with,
+    management::allowed_networks::configure,
     on_both_stores,
-    reverse_sms::{EVEN, ReverseSmsClient},
+    operators::networks::world_with,
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     world::World,
 };
 
@@ -50,7 +50,7 @@ on_both_stores!(administrators_read_and_filter_the_deployment_audit_log, owners_
 async fn deployment_pages_require_an_administrator() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
-    let routes = console::routes();
+    let routes = console_routes();
     let all = routes.iter().map(|route| (route.method, route.path));
     let pages: Vec<_> = all.filter(|(_, path)| path.starts_with("/console/deployment")).collect();
     assert!(pages.len() >= 6);
@@ -96,7 +96,7 @@ async fn networks_page_shows_connectors_receivers_and_networks() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    for secret in [crate::networks::SECRET, crate::networks::AUTH_TOKEN] {
+    for secret in [crate::operators::networks::SECRET, crate::operators::networks::AUTH_TOKEN] {
         assert!(!text.contains(secret));
     }
     assert_well_formed(page, &admin.get(page).await);

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
-    reverse_sms::EVEN,
+    products::reverse_sms::EVEN,
     world::{TestProject, World, is_token_accepted, send_to},
 };
 

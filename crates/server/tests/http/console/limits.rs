@@ -10,7 +10,7 @@ use crate::{
     client::{self, Request},
     database::Database,
     on_both_databases,
-    reverse_sms::ReverseSmsClient,
+    products::reverse_sms::ReverseSmsClient,
     world::World,
 };
 

@@ -14,9 +14,11 @@ use ringtrue_test_support::{WAIT_LIMIT, poll_until};
 use crate::{
     client::Request,
     on_both_stores,
-    reverse_sms::{EVEN, ReverseSmsClient},
-    scripted_sim_swap::ScriptedSimSwap,
-    sim_swap,
+    products::{
+        reverse_sms::{EVEN, ReverseSmsClient},
+        scripted_sim_swap::ScriptedSimSwap,
+        sim_swap,
+    },
     world::{TestProject, World},
 };
 

@@ -21,3 +21,28 @@ mod search;
 pub mod second_factor;
 mod sign_in;
 mod signatures;
+
+use std::sync::Arc;
+
+use ringtrue_console::{ConnectorStatuses, ConsoleDependencies};
+use ringtrue_engine::ports::connectors::ConnectorStatus;
+use ringtrue_web::routes::Routes;
+
+#[derive(Debug)]
+struct NoConnectors;
+
+impl ConnectorStatuses for NoConnectors {
+    fn statuses(&self) -> Vec<ConnectorStatus> {
+        vec![]
+    }
+}
+
+/// All routes of the console, to be listed.
+pub fn console_routes() -> Routes {
+    let (identity_provider, logged_routes) = (None, Arc::default());
+    ringtrue_console::routes(ConsoleDependencies {
+        identity_provider,
+        connectors: Arc::new(NoConnectors),
+        logged_routes,
+    })
+}

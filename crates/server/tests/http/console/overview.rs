@@ -9,8 +9,8 @@ use super::{
 use crate::{
     client::{self, Request},
     on_both_stores,
+    products::reverse_sms::{EVEN, ODD, ReverseSmsClient},
     receiver::Receiver,
-    reverse_sms::{EVEN, ODD, ReverseSmsClient},
     world::{TestProject, World},
 };
 

@@ -1,11 +1,8 @@
 use ringtrue_domain::account::Role;
 use ringtrue_engine::actor::Administrator;
-use ringtrue_server::{
-    console,
-    http::{self, routes::Route},
-};
+use ringtrue_web::routes::Route;
 
-use super::browser::Browser;
+use super::{browser::Browser, console_routes};
 use crate::{client::HttpResponse, world::World};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; \
@@ -50,8 +47,8 @@ pub fn current_entry(text: &str) -> &str {
 
 #[test]
 fn console_routes_are_not_part_of_the_api() {
-    assert!(http::public_routes().iter().all(|route| !route.path.starts_with("/console")));
-    for Route { method, path, .. } in console::routes().iter() {
+    assert!(ringtrue_api::public_routes().iter().all(|route| !route.path.starts_with("/console")));
+    for Route { method, path, .. } in console_routes().iter() {
         assert!(*path == "/console" || path.starts_with("/console/"), "{path}");
         assert!(["GET", "POST"].contains(method), "browsers send no {method}");
     }
@@ -61,7 +58,7 @@ fn console_routes_are_not_part_of_the_api() {
 #[tokio::test]
 async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
-    for Route { method, path, .. } in console::routes().iter() {
+    for Route { method, path, .. } in console_routes().iter() {
         let is_public = ["/console/sign-in", "/console/second-factor", "/console/link", "/console/invitation"]
             .contains(path)
             || path.starts_with("/console/openid-connect")
@@ -87,7 +84,7 @@ async fn pages_of_other_workspaces_are_forbidden() {
     let other = world.another_tenant().await;
     let mut outsider = Browser::member(&world, &other, Role::Owner).await;
     let token = outsider.form_token(&format!("/console/workspaces/{}/members", other.workspace_id)).await;
-    for Route { method, path, .. } in console::routes().iter().filter(|route| route.path.contains("{workspace_id}")) {
+    for Route { method, path, .. } in console_routes().iter().filter(|route| route.path.contains("{workspace_id}")) {
         let path = fill_path(path, &world.acme.workspace_id);
         let response =
             if *method == "POST" { outsider.post(&path, &token, &[]).await } else { outsider.get(&path).await };
@@ -102,7 +99,7 @@ async fn viewers_cannot_submit_changes() {
     let world = World::sqlite().await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
-    let changes = console::routes();
+    let changes = console_routes();
     // A search is a form, because phone numbers must not be in URLs, but changes nothing.
     let is_change = |route: &&Route| {
         route.method == "POST" && route.path.contains("{workspace_id}") && !route.path.ends_with("/search")

@@ -6,7 +6,7 @@ use super::{browser::Browser, pages::assert_well_formed};
 use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
-    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
+    products::reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
     world::{TestProject, World},
 };
 

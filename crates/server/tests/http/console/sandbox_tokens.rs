@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::browser::Browser;
 use crate::{
     client::Request,
-    reverse_sms::{EVEN, ReverseSmsClient},
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     world::World,
 };
 

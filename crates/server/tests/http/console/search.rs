@@ -9,7 +9,7 @@ use super::{
 use crate::{
     client::Request,
     on_both_stores,
-    reverse_sms::{EVEN, ReverseSmsClient},
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     world::{TestProject, World},
 };
 

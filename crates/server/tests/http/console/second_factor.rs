@@ -4,10 +4,11 @@ use aws_lc_rs::hmac;
 use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use ringtrue_engine::{actor::Administrator, ports::clock::Clock};
-use ringtrue_server::{console, http::routes::Route};
+use ringtrue_web::routes::Route;
 
 use super::{
     browser::{Browser, PASSWORD, location},
+    console_routes,
     pages::{assert_well_formed, fill_path},
 };
 use crate::{
@@ -305,7 +306,7 @@ async fn required_second_factor_comes_first(database: Database) {
 
     // Every other route leads to the setup, including future ones, and nothing is changed.
     let token = here.form_token(SETUP).await;
-    for Route { method, path, .. } in console::routes().iter() {
+    for Route { method, path, .. } in console_routes().iter() {
         let is_setup = [SETUP, "/console/sign-out"].contains(path);
         let is_sign_in = ["/console/sign-in", CODE_PAGE, "/console/link", "/console/invitation"].contains(path)
             || path.starts_with("/console/openid-connect");

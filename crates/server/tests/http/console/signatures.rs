@@ -6,8 +6,8 @@ use super::{browser::Browser, pages::assert_well_formed};
 use ringtrue_test_support::http_server::ReceivedRequest;
 
 use crate::{
+    products::reverse_sms::{EVEN, ReverseSmsClient},
     receiver::Receiver,
-    reverse_sms::{EVEN, ReverseSmsClient},
     world::{TestProject, World},
 };
 

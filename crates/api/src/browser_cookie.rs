@@ -1,0 +1,59 @@
+//! Cookies with the keys of a browser: each lets it finish the silent checks of one verification that it began.
+//!
+//! One cookie for each verification, so that tabs do not disturb each other. Each lives as long as a silent check.
+
+use http::{HeaderMap, HeaderValue, header};
+use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
+use ringtrue_engine::silent::BrowserKey;
+use ringtrue_web::app::App;
+
+/// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
+const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
+const PLAIN_PREFIX: &str = "ringtrue-device-";
+/// More than a browser needs at the same time; more would approach the limit of a request's head.
+const MAX_COOKIES: usize = 16;
+
+/// The keys in the cookies of a request.
+pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
+    cookies(app, headers).filter_map(|(_, value)| BrowserKey::parse(value)).take(MAX_COOKIES).collect()
+}
+
+/// The `Set-Cookie` headers that give a browser its key for a verification. The cookies of other verifications are
+/// removed if there are too many.
+pub fn set_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &BrowserKey) -> Vec<HeaderValue> {
+    let own_name = name(app, verification);
+    let others: Vec<_> = cookies(app, headers).map(|(name, _)| name).filter(|name| *name != own_name).collect();
+    let removed = if others.len() >= MAX_COOKIES { others } else { Vec::new() };
+    let removed = removed.into_iter().map(|name| render(app, name, "", 0));
+    let set = render(app, &own_name, key.as_str(), CHECK_TTL_SECONDS);
+    removed.chain([set]).flatten().collect()
+}
+
+fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h str, &'h str)> {
+    let prefix = prefix(app);
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(name, _)| name.starts_with(prefix))
+}
+
+fn name(app: &App, verification: CheckId) -> String {
+    // The last digits are random.
+    let id = verification.0.simple().to_string();
+    format!("{}{}", prefix(app), &id[20..])
+}
+
+fn prefix(app: &App) -> &'static str {
+    if is_secure(app) { SECURE_PREFIX } else { PLAIN_PREFIX }
+}
+
+/// `max_age` is in seconds. `None`: not a valid header.
+fn render(app: &App, name: &str, value: &str, max_age: u16) -> Option<HeaderValue> {
+    let secure = if is_secure(app) { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}; Max-Age={max_age}");
+    HeaderValue::try_from(text).ok()
+}
+
+/// Whether the public URL of this deployment uses TLS.
+fn is_secure(app: &App) -> bool {
+    app.engine.base_url().starts_with("https://")
+}

@@ -1,0 +1,71 @@
+//! HTTP API, OAuth, hosted page and documentation: handlers and their extractors.
+//!
+//! Public JSON shapes are defined in the modules of their resources only. `api/openapi.yaml` is the contract.
+
+mod browser_cookie;
+mod caller;
+mod checks;
+mod device_redirect;
+mod docs_pages;
+mod eligibility;
+mod health;
+mod idempotency;
+mod landing;
+mod management;
+mod oauth;
+mod pages;
+mod sandbox;
+mod silent;
+mod sms_webhooks;
+mod verification_page;
+mod verifications;
+
+use std::sync::Arc;
+
+use ringtrue_web::routes::Routes;
+
+use docs_pages::DocsPages;
+pub use pages::openapi;
+pub use sms_webhooks::Webhooks;
+
+/// Routes of the public listener: the API, its documentation and the hosted verification page.
+pub fn routes() -> Routes {
+    let docs = DocsPages::default();
+    documented_routes(&docs)
+        .merge(docs_pages::script_routes(&docs))
+        .merge(landing::routes())
+        .merge(verification_page::routes())
+}
+
+/// Public routes of the API. A test compares them with the OpenAPI document.
+pub fn public_routes() -> Routes {
+    documented_routes(&DocsPages::default())
+}
+
+fn documented_routes(docs: &DocsPages) -> Routes {
+    Routes::default()
+        .merge(oauth::routes())
+        .merge(checks::routes())
+        .merge(silent::routes())
+        .merge(verifications::routes())
+        .merge(eligibility::routes())
+        .merge(sandbox::routes())
+        .merge(management::routes())
+        .merge(health::routes())
+        .merge(docs_pages::routes(docs))
+}
+
+/// Metrics and health checks.
+pub fn metrics_routes() -> Routes {
+    health::routes().get("/metrics", health::metrics)
+}
+
+/// Webhooks of SMS vendors.
+pub fn sms_webhook_routes(webhooks: Arc<dyn Webhooks>) -> Routes {
+    sms_webhooks::routes(webhooks)
+}
+
+/// Devices whose operator enriches headers.
+pub fn enrichment_routes() -> Routes {
+    silent::enrichment_routes()
+}

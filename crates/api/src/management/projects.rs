@@ -1,0 +1,497 @@
+//! Projects, and the networks that they may use.
+
+use axum::{
+    extract::{RawQuery, Request, State},
+    response::Response,
+};
+use http::StatusCode;
+use ringtrue_domain::{
+    network::{AllowedNetwork, NetworkSelector},
+    product::Product,
+    search::{Field, FieldKind},
+    tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
+    timestamp,
+    verification::{Brand, Method, VerificationSettings, VerificationTtl},
+};
+use ringtrue_engine::tenants::{
+    BrandPatch, ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch,
+    SilentPatch, VerificationPatch,
+};
+use ringtrue_web::{
+    app::App,
+    body::{
+        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_converted, as_distinct_list, as_object,
+        as_parsed, as_text, read_json, read_json_with_limit,
+    },
+    parameters::{PathParameters, Query},
+    problem::Problem,
+    response::{IfMatch, PageBody, json_response, json_with_etag, with_etag},
+    routes::{self, Routes, post, put},
+};
+use serde::Serialize;
+use strum::VariantArray as _;
+
+use crate::{
+    caller::{Caller, scope::Management},
+    idempotency::Idempotency,
+    management::credentials::NewCredentialBody,
+    verifications::parse_methods,
+};
+
+pub fn routes() -> Routes {
+    const PROJECTS: &str = "/v1/management/workspaces/{workspace_id}/projects";
+    const PROJECT: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}";
+    const NETWORKS: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/allowed-networks";
+    Routes::default()
+        .get(PROJECTS, list)
+        .route(PROJECTS, post(create).idempotent())
+        .get(PROJECT, get)
+        .route(PROJECT, routes::patch(patch).completes_after_disconnect())
+        .get(NETWORKS, get_allowed_networks)
+        .route(NETWORKS, put(replace_allowed_networks))
+}
+
+const SEARCHABLE_FIELDS: &[Field] = &[
+    Field { name: "name", kind: FieldKind::Text },
+    Field { name: "mode", kind: FieldKind::Keyword(&["sandbox", "live"]) },
+    Field { name: "disabled", kind: FieldKind::Boolean },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
+];
+
+#[derive(Serialize)]
+struct ProjectBody {
+    project_id: String,
+    workspace_id: String,
+    name: String,
+    mode: &'static str,
+    disabled: bool,
+    configuration: ConfigurationBody,
+    products: Vec<&'static str>,
+    created_at: String,
+    updated_at: String,
+}
+
+/// Response to a create or to going live. Only this response contains the secret of the credential.
+#[derive(Serialize)]
+struct NewProjectBody {
+    #[serde(flatten)]
+    project: ProjectBody,
+    credentials: [NewCredentialBody; 1],
+}
+
+#[derive(Serialize)]
+struct ConfigurationBody {
+    reverse_sms: ReverseSmsBody,
+    secure_sna: SilentBody,
+    discovery: SilentBody,
+    verification: VerificationBody,
+}
+
+#[derive(Serialize)]
+struct ReverseSmsBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auto_reply: bool,
+}
+
+#[derive(Serialize)]
+struct SilentBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+}
+
+#[derive(Serialize)]
+struct VerificationBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<&'static str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fall_back_on_mismatch: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirect_origins: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brand: Option<BrandBody>,
+}
+
+#[derive(Serialize)]
+struct BrandBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logo_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    colour: Option<String>,
+}
+
+impl From<&Project> for ProjectBody {
+    fn from(project: &Project) -> Self {
+        ProjectBody {
+            project_id: project.id.to_string(),
+            workspace_id: project.workspace.to_string(),
+            name: project.name.to_string(),
+            mode: project.mode.into_str(),
+            disabled: project.disabled,
+            configuration: (&project.configuration).into(),
+            products: project.products.iter().map(Product::into_str).collect(),
+            created_at: timestamp::format(project.created_at),
+            updated_at: timestamp::format(project.updated_at),
+        }
+    }
+}
+
+impl NewProjectBody {
+    fn new(project: &Project, issued: &IssuedCredential) -> Self {
+        NewProjectBody { project: project.into(), credentials: [issued.into()] }
+    }
+}
+
+impl From<&Configuration> for ConfigurationBody {
+    fn from(configuration: &Configuration) -> Self {
+        ConfigurationBody {
+            reverse_sms: (&configuration.reverse_sms).into(),
+            secure_sna: (&configuration.secure_sna).into(),
+            discovery: (&configuration.discovery).into(),
+            verification: (&configuration.verification).into(),
+        }
+    }
+}
+
+impl From<&ReverseSmsSettings> for ReverseSmsBody {
+    fn from(settings: &ReverseSmsSettings) -> Self {
+        ReverseSmsBody {
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            ttl: settings.ttl.map(Ttl::seconds),
+            prefix: settings.prefix.as_ref().map(ToString::to_string),
+            auto_reply: settings.auto_reply,
+        }
+    }
+}
+
+impl From<&SilentSettings> for SilentBody {
+    fn from(settings: &SilentSettings) -> Self {
+        SilentBody {
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+        }
+    }
+}
+
+impl From<&VerificationSettings> for VerificationBody {
+    fn from(settings: &VerificationSettings) -> Self {
+        let methods = settings.methods.as_ref();
+        VerificationBody {
+            methods: methods.map(|methods| methods.iter().map(Method::into_str).collect()),
+            fall_back_on_mismatch: settings.fall_back_on_mismatch,
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_origins: settings.redirect_origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
+            ttl: settings.ttl.map(VerificationTtl::seconds),
+            brand: (settings.brand != Brand::default()).then(|| (&settings.brand).into()),
+        }
+    }
+}
+
+impl From<&Brand> for BrandBody {
+    fn from(brand: &Brand) -> Self {
+        BrandBody {
+            name: brand.name.as_ref().map(ToString::to_string),
+            logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()),
+            colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()),
+        }
+    }
+}
+
+/// `GET /v1/management/workspaces/{workspace_id}/projects`
+async fn list(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
+    let filter = query.search_filter(SEARCHABLE_FIELDS)?;
+    let page = app
+        .engine
+        .management
+        .list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref())
+        .await?;
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::from(&project))))
+}
+
+/// `POST /v1/management/workspaces/{workspace_id}/projects`
+async fn create(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+    idempotency: Idempotency,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (manager, workspace) = (caller.manager(), ids.workspace()?);
+    let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
+    let body = read_json(&app, request).await?;
+    let new = parse_new_project(&body)?;
+    let body_of = |CreatedProject { project, credential }: &CreatedProject| NewProjectBody::new(project, credential);
+    idempotency
+        .respond(StatusCode::CREATED, scope, &body, body_of, async |claim| {
+            app.engine.management.create_project(&manager, workspace, new, claim).await
+        })
+        .await
+}
+
+/// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
+async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
+    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    Ok(json_with_etag(&ProjectBody::from(&project)))
+}
+
+/// `PATCH /v1/management/workspaces/{workspace_id}/projects/{project_id}` (RFC 7396)
+async fn patch(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (workspace, id) = (ids.workspace()?, ids.project()?);
+    let manager = caller.manager();
+    app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    let if_match = IfMatch::from_headers(request.headers());
+    let patch = parse_project_patch(&read_json(&app, request).await?)?;
+    let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
+    let updated = app.engine.management.patch_project(&manager, workspace, id, patch, &condition).await?;
+    let project = ProjectBody::from(&updated.project);
+    Ok(match &updated.credential {
+        None => json_with_etag(&project),
+        Some(issued) => {
+            with_etag(json_response(StatusCode::OK, &NewProjectBody::new(&updated.project, issued)), &project)
+        }
+    })
+}
+
+fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
+    let mut body = Object::parse(document)?;
+    let new = NewProject {
+        name: body.require("name", as_parsed)?,
+        mode: body.take("mode", as_parsed)?.unwrap_or(Mode::Sandbox),
+        configuration: body.take("configuration", parse_configuration)?.unwrap_or_default(),
+        products: body.take("products", parse_products)?.unwrap_or_else(|| Product::VARIANTS.to_vec()),
+    };
+    body.finish(new)
+}
+
+fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
+    let mut body = Object::parse(document)?;
+    let patch = ProjectPatch {
+        name: body.replace("name", as_parsed)?,
+        mode: body.replace("mode", as_parsed)?,
+        disabled: body.replace("disabled", as_boolean)?,
+        products: body.replace("products", parse_products)?,
+        configuration: body.patch("configuration", parse_configuration)?,
+    };
+    body.finish(patch)
+}
+
+fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> {
+    let mut products: Vec<Product> = as_distinct_list(node, pointer, as_parsed)?;
+    products.sort_unstable();
+    Ok(products)
+}
+
+fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = ConfigurationPatch {
+        reverse_sms: members.patch("reverse_sms", parse_reverse_sms)?,
+        secure_sna: members.patch("secure_sna", parse_silent)?,
+        discovery: members.patch("discovery", parse_silent)?,
+        verification: members.patch("verification", parse_verification)?,
+    };
+    members.finish(patch)
+}
+
+fn parse_reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = ReverseSmsPatch {
+        callback_url: members.patch("callback_url", as_text)?,
+        ttl: members.patch("ttl", as_converted)?,
+        prefix: members.patch("prefix", as_parsed)?,
+        auto_reply: members.patch("auto_reply", as_boolean)?,
+    };
+    members.finish(patch)
+}
+
+fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = SilentPatch {
+        callback_url: members.patch("callback_url", as_text)?,
+        redirect_url: members.patch("redirect_url", as_text)?,
+    };
+    members.finish(patch)
+}
+
+fn parse_verification(node: Node, pointer: &str) -> Result<VerificationPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = VerificationPatch {
+        methods: members.patch("methods", parse_methods)?,
+        fall_back_on_mismatch: members.patch("fall_back_on_mismatch", as_boolean)?,
+        callback_url: members.patch("callback_url", as_text)?,
+        redirect_url: members.patch("redirect_url", as_text)?,
+        redirect_origins: members.patch("redirect_origins", parse_origins)?,
+        ttl: members.patch("ttl", as_converted)?,
+        brand: members.patch("brand", parse_brand)?,
+    };
+    members.finish(patch)
+}
+
+/// An empty list would allow no redirect URL; it is more likely a mistake.
+fn parse_origins(node: Node, pointer: &str) -> Result<Vec<String>, JsonError> {
+    let origins = as_distinct_list(node, pointer, as_text)?;
+    if origins.is_empty() {
+        Err(JsonError::new(pointer, "at least one origin is required; `null` removes the restriction"))
+    } else {
+        Ok(origins)
+    }
+}
+
+fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let patch = BrandPatch {
+        name: members.patch("name", as_parsed)?,
+        logo_url: members.patch("logo_url", as_parsed)?,
+        colour: members.patch("colour", as_parsed)?,
+    };
+    members.finish(patch)
+}
+
+#[derive(Serialize)]
+struct AllowedNetworksBody {
+    networks: Vec<AllowedNetworkBody>,
+}
+
+#[derive(Serialize)]
+struct AllowedNetworkBody {
+    network_id: String,
+    products: Vec<&'static str>,
+}
+
+impl From<&Project> for AllowedNetworksBody {
+    fn from(project: &Project) -> Self {
+        let networks = project.allowed_networks.iter().map(|allowed| AllowedNetworkBody {
+            network_id: allowed.network.to_string(),
+            products: allowed.products.iter().map(Product::into_str).collect(),
+        });
+        AllowedNetworksBody { networks: networks.collect() }
+    }
+}
+
+/// `GET .../projects/{project_id}/allowed-networks`
+async fn get_allowed_networks(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+) -> Result<Response, Problem> {
+    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
+}
+
+/// `PUT .../projects/{project_id}/allowed-networks`
+async fn replace_allowed_networks(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathParameters,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (workspace, id) = (ids.workspace()?, ids.project()?);
+    let manager = caller.manager();
+    app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    let if_match = IfMatch::from_headers(request.headers());
+    let networks = parse_networks(&read_json_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;
+    let condition = |current: &Project| if_match.matches(&AllowedNetworksBody::from(current));
+    let project = app.engine.management.replace_allowed_networks(&manager, workspace, id, networks, &condition).await?;
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
+}
+
+fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
+    let mut body = Object::parse(document)?;
+    let networks = body.require("networks", |node, pointer| {
+        if matches!(&node, Node::List(nodes) if nodes.len() > MAX_ALLOWED_NETWORKS) {
+            return Err(JsonError::new(pointer, format!("at most {MAX_ALLOWED_NETWORKS} networks; use `*` for all")));
+        }
+        as_distinct_list(node, pointer, parse_network)
+    })?;
+    body.finish(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
+}
+
+/// Exceeds the number of mobile networks worldwide.
+const MAX_ALLOWED_NETWORKS: usize = 2_000;
+
+/// Compares by network only: two entries for one network would be ambiguous.
+struct UniqueNetwork(AllowedNetwork);
+
+impl PartialEq for UniqueNetwork {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.network == other.0.network
+    }
+}
+
+fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let network: NetworkSelector = members.require("network_id", as_parsed)?;
+    let products = members.require("products", |node, pointer| {
+        let products = parse_products(node, pointer)?;
+        if products.is_empty() {
+            Err(JsonError::new(pointer, "at least one product is required"))
+        } else if products.iter().all(|product| product.requires_operator()) {
+            Ok(products)
+        } else {
+            let problem = "`eligibility` and `verification` do not contact operators and need no allowed network";
+            Err(JsonError::new(pointer, problem))
+        }
+    })?;
+    members.finish(UniqueNetwork(AllowedNetwork { network, products }))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_engine::tenants::Patch;
+
+    use super::*;
+
+    #[test]
+    fn null_clears_a_setting_and_absence_keeps_it() {
+        let patch =
+            parse_project_patch(br#"{"configuration":{"reverse_sms":{"ttl":null,"prefix":"ACME"},"discovery":null}}"#);
+        let Patch::Set(configuration) = patch.unwrap().configuration else { panic!("set") };
+        let Patch::Set(reverse_sms) = configuration.reverse_sms else { panic!("set") };
+        assert_eq!((reverse_sms.callback_url, reverse_sms.ttl), (Patch::Keep, Patch::Clear));
+        assert!(matches!(configuration.secure_sna, Patch::Keep));
+        assert!(matches!(configuration.discovery, Patch::Clear));
+    }
+
+    #[test]
+    fn required_members_cannot_be_removed() {
+        for (document, pointer) in [
+            (&br#"{"name":null}"#[..], "/name"),
+            (br#"{"products":null}"#, "/products"),
+            (br#"{"mode":null}"#, "/mode"),
+            (br#"{"disabled":null}"#, "/disabled"),
+            (br#"{"products":["reverse_sms","reverse_sms"]}"#, "/products/1"),
+            (br#"{"mode":"production"}"#, "/mode"),
+            (br#"{"configuration":{"reverse_sms":{"ttl":59}}}"#, "/configuration/reverse_sms/ttl"),
+            (br#"{"configuration":{"sim_swap":{}}}"#, "/configuration/sim_swap"),
+        ] {
+            assert_eq!(parse_project_patch(document).unwrap_err().pointer, pointer);
+        }
+    }
+}

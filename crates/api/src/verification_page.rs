@@ -1,0 +1,724 @@
+//! The hosted page of verifications: `/v/{token}`.
+//!
+//! `GET` and `HEAD` of the page change nothing, so link previews and repeated visits are safe. The silent check starts
+//! at `/v/{token}/silent`. If the verification has a redirect URL, it starts by itself, once, by a navigation of the page;
+//! otherwise, and again, only by a form of the page, because a link alone must not verify anybody who opens it. The browser
+//! that starts gets a cookie, and only this browser may finish (decisions/0017-hosted-page.md). Paths contain the token
+//! and are never logged.
+
+use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, Request, State},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    reverse_sms::Platform,
+    tenancy::{Mode, Name, Project},
+    verification::{Brand, BrandName, Locale, LogoUrl, Method, UserEnd},
+};
+use ringtrue_engine::{
+    rate_limits::{PageVisitorKey, RateLimitClass, RateLimitState},
+    silent::{BrowserKey, NextStep, RedirectError, RedirectOutcome, VerificationReturn},
+    verifications::{PageFailure, PageFollower, PageState, PageView},
+};
+use ringtrue_verification_page::{
+    self as page, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
+    detect_platform,
+};
+use ringtrue_web::{
+    app::App,
+    assets::HTML_CONTENT_TYPE,
+    body::read_form,
+    error_catalog::ProblemCode,
+    parameters::PathParameters,
+    problem::Problem,
+    request_context::{HandlerState, RequestContext},
+    routes::{Routes, get, post},
+};
+use strum::{EnumString, IntoStaticStr};
+use tokio::time::{Instant, sleep, sleep_until};
+use url::form_urlencoded;
+
+use crate::{browser_cookie, device_redirect::redirect};
+
+/// Delay before the state is read again after an error.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval in which a stream looks whether a state that changes by itself has changed.
+const WAIT_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// Reconnection delay of the browser in milliseconds.
+const RETRY_FIELD: &str = "retry: 2000\n";
+/// Streams end with the verification. This bounds those that cannot read its end.
+const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
+const STREAM_RETRY_AFTER: u32 = 5;
+/// Query parameter with the permit to start the silent check.
+const PERMIT_PARAMETER: &str = "go";
+/// Query parameter with a [`StartHint`].
+const START_PARAMETER: &str = "start";
+/// Longest value of a query parameter that links of the page carry on.
+const MAX_PARAMETER_BYTES: usize = 64;
+
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Requests that browsers send before the user has decided to visit: `Sec-Purpose` and its predecessors.
+const PREFETCH_HEADERS: [HeaderName; 3] =
+    [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose"), HeaderName::from_static("x-moz")];
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The token must not reach other sites. `no-referrer` would also hide the origin of our own forms from us.
+const REFERRER_POLICY: HeaderValue = HeaderValue::from_static("same-origin");
+
+/// Not part of the API: the OpenAPI document does not contain these routes.
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/v/{token}", show)
+        .route("/v/{token}/silent", get(leave).completes_after_disconnect())
+        .route("/v/{token}/silent", post(start_silent).completes_after_disconnect())
+        .route("/v/{token}/next", post(give_up_step).completes_after_disconnect())
+        .route("/v/{token}/end", post(end).completes_after_disconnect())
+        .get("/v/{token}/events", events)
+}
+
+/// `GET /v/{token}`
+async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let shown = async {
+        let view = visitor.view(&app).await?;
+        Ok(visitor.render_view(&app, &view))
+    };
+    visitor.respond(shown.await)
+}
+
+/// `GET /v/{token}/silent`
+///
+/// Starts the silent check and shows a page that goes to the operator. Without the permit of a form, it starts once.
+async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
+    let left = async {
+        let view = visitor.view_for_action(&app).await?;
+        let Some(key) = visitor.permitted_key(&app, &view)? else {
+            let hint = visitor.refused_start(&app, &view);
+            return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
+        };
+        let address = visitor.context.client_ip;
+        let begun =
+            app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
+        let mut response = match begun.ok_or(RedirectError::NotFound)? {
+            NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
+            // It has failed, and the page shows what follows.
+            NextStep::Finish(_) => return visitor.redirect_to_page(),
+        };
+        set_browser_key(&app, &headers, view.verification, &key, &mut response);
+        Ok(response)
+    };
+    visitor.respond(left.await)
+}
+
+/// `POST /v/{token}/silent`
+///
+/// Permits the browser to start. The redirect to [`leave`] keeps the form out of the history, where going back to it
+/// would need a confirmation.
+async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
+    let started = async {
+        require_same_origin(&app, &headers)?;
+        let view = visitor.view_for_action(&app).await?;
+        if let PageState::Returned { code: Some(code), return_to: None } = &view.state {
+            app.engine.verifications.page_redeem(&visitor.token, code).await?;
+        }
+        let key = visitor.own_or_new_key(&app, view.verification)?;
+        let Some(permit) = app.engine.verifications.start_permit(&view, &key)? else {
+            return visitor.redirect_to_page();
+        };
+        let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;
+        set_browser_key(&app, &headers, view.verification, &key, &mut response);
+        Ok(response)
+    };
+    visitor.respond(started.await)
+}
+
+fn set_browser_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &BrowserKey, response: &mut Response) {
+    for cookie in browser_cookie::set_key(app, headers, verification, key) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+}
+
+/// `POST /v/{token}/next`
+///
+/// Gives up the step that the page showed. A form that is submitted twice gives up one step.
+async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
+    let given_up = async {
+        let method = read_own_form(&app, request, "method").await?;
+        let method = method.and_then(|method| method.parse().ok());
+        let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
+        visitor.view_for_action(&app).await?;
+        app.engine.verifications.page_give_up(&visitor.token, method).await?;
+        visitor.redirect_to_page()
+    };
+    visitor.respond(given_up.await)
+}
+
+/// `POST /v/{token}/end`
+///
+/// Ends the verification at the wish of the end-user, who was asked once more.
+async fn end(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
+    let ended = async {
+        let reason = read_own_form(&app, request, "reason").await?;
+        let reason = reason.and_then(|reason| reason.parse().ok());
+        let reason = reason.ok_or_else(|| Problem::bad_request("the form names no reason"))?;
+        visitor.view_for_action(&app).await?;
+        let end = match reason {
+            QuestionSubject::GiveUp => UserEnd::GivenUp,
+            QuestionSubject::WrongNumber => UserEnd::WrongNumber,
+        };
+        app.engine.verifications.end_by_user(&visitor.token, end).await?;
+        visitor.redirect_to_page()
+    };
+    visitor.respond(ended.await)
+}
+
+/// A field of a form of the page itself.
+async fn read_own_form(app: &App, request: Request, field: &str) -> Result<Option<String>, Problem> {
+    let (parts, body) = request.into_parts();
+    require_same_origin(app, &parts.headers)?;
+    let form = read_form(app, &parts.headers, body).await?;
+    let value = form_urlencoded::parse(&form).find_map(|(name, value)| (name == field).then_some(value));
+    Ok(value.map(Cow::into_owned))
+}
+
+/// `GET /v/{token}/events`
+///
+/// Sends the name of the state whenever it changes, and ends with the verification.
+async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let opened = async {
+        let view = visitor.view(&app).await?;
+        let follower = app.engine.verifications.follow_page(&view);
+        let follower = follower.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
+        let stream = EventStream {
+            follower,
+            // Idle connections are closed after `idle_timeout`.
+            heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
+            wrote_at: Instant::now(),
+            ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
+            token: visitor.token.clone(),
+            browser_keys: visitor.browser_keys.clone(),
+            first_view: Some(view),
+            last_state: None,
+            waits_until: None,
+            must_retry: false,
+            is_over: false,
+            app: app.clone(),
+        };
+        let events = stream::unfold(stream, async |mut stream| {
+            let event = stream.next().await?;
+            Some((Ok::<_, Infallible>(Bytes::from(event)), stream))
+        });
+        let mut response = Response::new(Body::from_stream(events));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // Buffering proxies would delay the events.
+        headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        Ok(response)
+    };
+    visitor.respond(opened.await)
+}
+
+/// Response to the browser that comes back from its operator to the page at which its redirects began.
+pub async fn finish_at_page(
+    app: &App,
+    context: &Arc<RequestContext>,
+    headers: &HeaderMap,
+    end: &RedirectOutcome,
+    verification: &VerificationReturn,
+) -> Result<Response, Problem> {
+    let token = &verification.page_token;
+    if let Ok(code) = &end.result {
+        if let Some(url) = app.engine.verifications.page_return_url(token, &code.0).await? {
+            let visitor = PageVisitor::new(app, Arc::clone(context), token.clone(), None, headers);
+            if !visitor.is_framed {
+                return redirect(&url);
+            }
+            let view = app.engine.verifications.page(token, &[]).await?.ok_or_else(Problem::not_found)?;
+            return Ok(visitor.render(Some(&view), page::State::Confirming(Confirming::Return(&url))));
+        }
+        app.engine.verifications.page_redeem(token, &code.0).await?;
+    }
+    redirect(&format!("{}{}", app.engine.base_url(), page_path(token)))
+}
+
+/// A request for the page of a verification.
+#[derive(derive_more::Debug)]
+#[debug("PageVisitor(…)")]
+struct PageVisitor {
+    context: Arc<RequestContext>,
+    token: String,
+    path: String,
+    /// Query that links of the page carry on: empty, or with its `?`.
+    query: String,
+    /// Permit of a form to start the silent check.
+    permit: Option<String>,
+    /// Why the silent check did not start.
+    start_hint: Option<StartHint>,
+    /// What the page asks.
+    question: Option<QuestionSubject>,
+    /// Number of the SIM in a simulated device.
+    sim: Option<String>,
+    requested_language: Option<String>,
+    accept_language: Option<String>,
+    platform: Platform,
+    browser_keys: Vec<BrowserKey>,
+    navigation: Navigation,
+    /// The console's handset shows the page.
+    is_framed: bool,
+}
+
+/// What the page says to a browser that was refused the start of the silent check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+enum StartHint {
+    /// It starts by a button.
+    Tap,
+    /// The browser has to accept cookies.
+    Cookies,
+}
+
+/// How a browser came to a URL, by its `Sec-Fetch` headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Navigation {
+    /// A page of ours sent the tab or frame here.
+    OwnPage,
+    /// A link of another site, an image, a script, a prefetch or a `HEAD` request.
+    Other,
+    /// The client sends no such headers.
+    Unknown,
+}
+
+impl Navigation {
+    fn from_headers(method: &http::Method, headers: &HeaderMap) -> Self {
+        let is = |name: HeaderName, allowed: &[&str]| {
+            headers.get(name).is_some_and(|value| allowed.iter().any(|allowed| value == allowed))
+        };
+        if *method == http::Method::HEAD || PREFETCH_HEADERS.iter().any(|name| headers.contains_key(name)) {
+            Navigation::Other
+        } else if !headers.contains_key(SEC_FETCH_SITE) {
+            Navigation::Unknown
+        } else if is(SEC_FETCH_SITE, &["same-origin"])
+            && is(SEC_FETCH_MODE, &["navigate"])
+            // The policy of the page permits only the console's frames.
+            && is(SEC_FETCH_DEST, &["document", "iframe"])
+        {
+            Navigation::OwnPage
+        } else {
+            Navigation::Other
+        }
+    }
+}
+
+impl FromRequestParts<HandlerState> for PageVisitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, Infallible> {
+        let parameters = PathParameters::from_request_parts(parts, state).await?;
+        let token = parameters.get("token").unwrap_or_default().to_owned();
+        let query = parts.uri.query().unwrap_or_default();
+        let parameter = |wanted: &str| {
+            let value =
+                form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
+            value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(Cow::into_owned)
+        };
+        let language = parameter("lang");
+        // A raw `+` in a query decodes to a space.
+        let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
+        let context = Arc::clone(&state.context);
+        Ok(PageVisitor {
+            query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
+            sim,
+            permit: parameter(PERMIT_PARAMETER),
+            start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
+            question: parameter("ask").and_then(|subject| subject.parse().ok()),
+            navigation: Navigation::from_headers(&parts.method, &parts.headers),
+            ..PageVisitor::new(&state.app, context, token, language, &parts.headers)
+        })
+    }
+}
+
+impl PageVisitor {
+    fn new(
+        app: &App,
+        context: Arc<RequestContext>,
+        token: String,
+        requested_language: Option<String>,
+        headers: &HeaderMap,
+    ) -> Self {
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        PageVisitor {
+            path: page_path(&token),
+            query: String::new(),
+            permit: None,
+            question: None,
+            sim: None,
+            requested_language,
+            accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
+            platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
+            browser_keys: browser_cookie::read_keys(app, headers),
+            start_hint: None,
+            navigation: Navigation::Other,
+            is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
+            context,
+            token,
+        }
+    }
+
+    /// The verification. Visits with a valid token are limited by verification and visitor, others by address.
+    async fn view(&self, app: &App) -> Result<PageView, Problem> {
+        let (verification, visitor) = self.identify(app)?;
+        require_admitted(app.engine.rate_limiter().limit_page_visit(verification, visitor, app.engine.clock().now()))?;
+        self.load_view(app).await
+    }
+
+    /// The verification, for a visitor who starts or ends something. Counted apart from visits.
+    async fn view_for_action(&self, app: &App) -> Result<PageView, Problem> {
+        let (verification, visitor) = self.identify(app)?;
+        require_admitted(app.engine.rate_limiter().limit_page_action(verification, visitor, app.engine.clock().now()))?;
+        self.load_view(app).await
+    }
+
+    async fn load_view(&self, app: &App) -> Result<PageView, Problem> {
+        let view = app.engine.verifications.page(&self.token, &self.browser_keys).await?;
+        view.ok_or_else(Problem::not_found)
+    }
+
+    fn identify(&self, app: &App) -> Result<(CheckId, PageVisitorKey), Problem> {
+        let (limiter, address) = (app.engine.rate_limiter(), self.context.client_ip);
+        let Some(verification) = app.engine.verifications.verification_of_token(&self.token) else {
+            require_admitted(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
+            return Err(Problem::not_found());
+        };
+        let key = self.own_key(app, verification);
+        Ok((verification, limiter.page_visitor(key.map(BrowserKey::as_str), address)))
+    }
+
+    /// The key of this browser for a verification.
+    fn own_key(&self, app: &App, verification: CheckId) -> Option<&BrowserKey> {
+        self.browser_keys.iter().find(|key| app.engine.verifications.is_browser_key(verification, key))
+    }
+
+    fn own_or_new_key(&self, app: &App, verification: CheckId) -> Result<BrowserKey, Problem> {
+        match self.own_key(app, verification) {
+            Some(key) => Ok(key.clone()),
+            None => Ok(app.engine.verifications.new_browser_key(verification)?),
+        }
+    }
+
+    /// The key with which this browser may start the silent check now. `None`: it may not.
+    fn permitted_key(&self, app: &App, view: &PageView) -> Result<Option<BrowserKey>, Problem> {
+        match (&self.permit, self.navigation) {
+            // The form was a navigation of the page, and gave this browser its key.
+            (Some(permit), Navigation::OwnPage | Navigation::Unknown) => {
+                let key = app.engine.verifications.permitted_browser(view, permit, &self.browser_keys)?;
+                Ok(key.cloned())
+            }
+            (None, Navigation::OwnPage) if starts_by_itself(view) => {
+                self.own_or_new_key(app, view.verification).map(Some)
+            }
+            (_, Navigation::Other) | (None, Navigation::OwnPage | Navigation::Unknown) => Ok(None),
+        }
+    }
+
+    /// What the page says after it could not start the silent check. Without it, a page that starts by itself would
+    /// send the browser here again.
+    fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
+        let is_own = self.navigation != Navigation::Other;
+        match view.state {
+            // The form gave this browser a key, which it did not keep.
+            PageState::Silent { .. }
+                if self.permit.is_some() && is_own && self.own_key(app, view.verification).is_none() =>
+            {
+                Some(StartHint::Cookies)
+            }
+            _ if starts_by_itself(view) => Some(StartHint::Tap),
+            _ => None,
+        }
+    }
+
+    fn redirect_to_page(&self) -> Result<Response, Problem> {
+        self.redirect("", None)
+    }
+
+    /// Redirects to the page, or to an action of it.
+    fn redirect(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
+        let location = format!("{}{action}{}{parameter}", self.path, self.query);
+        let location = HeaderValue::try_from(location)
+            .map_err(|_| Problem::internal(&"path of a page is not a valid header value"))?;
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response.headers_mut().insert(header::LOCATION, location);
+        response.headers_mut().insert(header::REFERRER_POLICY, REFERRER_POLICY);
+        Ok(response)
+    }
+
+    fn render_view(&self, app: &App, view: &PageView) -> Response {
+        let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
+        let state = match page_state(view, self.platform) {
+            // Without the headers it could not start, and where it was refused it would be again.
+            page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
+                page::State::Start { own_url: None }
+            }
+            page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
+            state => state,
+        };
+        self.render(Some(view), self.ask_in(state, view))
+    }
+
+    /// The question that the visitor asked for, if it fits the state.
+    fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
+        let Some(subject) = self.question else { return state };
+        let method = match state {
+            page::State::Start { .. } | page::State::Silent | page::State::Stalled => Method::SecureSna,
+            page::State::SendSms(_) => Method::ReverseSms,
+            _ => return state,
+        };
+        let fits = match (subject, method) {
+            // A silent check is given up for another method without a question.
+            (QuestionSubject::GiveUp, Method::SecureSna) => !view.has_other_method,
+            (QuestionSubject::GiveUp, Method::ReverseSms) | (QuestionSubject::WrongNumber, _) => true,
+        };
+        if fits { page::State::Ask(Question { subject, method, asked_in: state.name() }) } else { state }
+    }
+
+    /// The language of the link, otherwise the one that the caller chose, otherwise that of the browser.
+    fn language(&self, view: Option<&PageView>) -> Language {
+        let locale = view.and_then(|view| view.locale.as_ref()).map(Locale::as_str);
+        let requested = self.requested_language.as_deref().into_iter().chain(locale);
+        Language::negotiate(requested, self.accept_language.as_deref())
+    }
+
+    fn render(&self, view: Option<&PageView>, state: page::State<'_>) -> Response {
+        let RenderedPage { html, content_security_policy } = Page {
+            language: self.language(view),
+            brand: view.and_then(brand),
+            number_ending: view.and_then(|view| view.number_ending.as_deref()),
+            is_sandbox: view.is_some_and(|view| view.mode == Mode::Sandbox),
+            path: &self.path,
+            query: &self.query,
+            is_framed: self.is_framed,
+            has_other_method: view.is_some_and(|view| view.has_other_method),
+            notice: match self.start_hint {
+                Some(StartHint::Cookies) => Some(Notice::AllowCookies),
+                Some(StartHint::Tap) | None => None,
+            },
+            state,
+        }
+        .render();
+        let mut response = Response::new(Body::from(html));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML_CONTENT_TYPE));
+        headers.insert(header::REFERRER_POLICY, REFERRER_POLICY);
+        if let Ok(policy) = HeaderValue::try_from(content_security_policy) {
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        response
+    }
+
+    /// Renders problems as pages.
+    fn respond(&self, outcome: Result<Response, Problem>) -> Response {
+        let problem = match outcome {
+            Ok(response) => return response,
+            Err(problem) => problem,
+        };
+        let state = match problem.code.entry().status {
+            StatusCode::NOT_FOUND => page::State::Unknown,
+            StatusCode::TOO_MANY_REQUESTS => page::State::Busy,
+            StatusCode::FORBIDDEN => page::State::Refused,
+            _ => page::State::Unavailable,
+        };
+        let (page, body) = self.render(None, state).into_parts();
+        let mut response = problem.into_response();
+        // Prevents the middleware from replacing the page.
+        response.extensions_mut().remove::<Problem>();
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().extend(page.headers);
+        *response.body_mut() = body;
+        response
+    }
+}
+
+/// What the page shows.
+fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
+    match &view.state {
+        PageState::Silent { waits_until: Some(_), .. } => page::State::Elsewhere,
+        PageState::Silent { has_begun: true, .. } => page::State::Stalled,
+        PageState::Silent { .. } if starts_by_itself(view) => page::State::Silent,
+        PageState::Silent { .. } => page::State::Start { own_url: None },
+        PageState::Returned { code: None, .. } => page::State::Confirming(Confirming::Elsewhere),
+        PageState::Returned { return_to: Some(url), .. } => page::State::Confirming(Confirming::Return(url)),
+        PageState::Returned { return_to: None, .. } => page::State::Confirming(Confirming::Finish),
+        PageState::SendSms { receiver, sms_body: body, has_arrived, came_from_other_number } => {
+            let (has_arrived, came_from_other_number) = (*has_arrived, *came_from_other_number);
+            page::State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number })
+        }
+        PageState::SimSwap => page::State::SimSwap,
+        PageState::Done { matched: true, return_to, .. } => page::State::Done { return_to: return_to.as_deref() },
+        PageState::Done { matched: false, return_to, method } => page::State::NotMatched {
+            is_phone: *method == Some(Method::SecureSna) && platform != Platform::Unknown,
+            return_to: return_to.as_deref(),
+        },
+        PageState::Failed { reason, return_to } => {
+            let reason = match reason {
+                PageFailure::MethodsExhausted | PageFailure::InternalError => Failure::Exhausted,
+                PageFailure::GivenUp => Failure::GivenUp,
+                PageFailure::WrongNumber => Failure::WrongNumber,
+                PageFailure::Cancelled => Failure::Cancelled,
+            };
+            page::State::Failed { reason, return_to: return_to.as_deref() }
+        }
+        PageState::Expired { return_to } => page::State::Expired { return_to: return_to.as_deref() },
+    }
+}
+
+/// Whether the page starts the silent check without a tap: its code then returns to the session at the company. Never
+/// twice, because the operator may not answer.
+fn starts_by_itself(view: &PageView) -> bool {
+    view.has_redirect_url && matches!(view.state, PageState::Silent { has_begun: false, .. })
+}
+
+/// `None` if the project has been deleted.
+fn brand(view: &PageView) -> Option<page::Brand<'_>> {
+    render_brand(&view.brand, view.project_name.as_ref())
+}
+
+/// How pages for end-users present a project.
+pub fn brand_of(project: &Project) -> Option<page::Brand<'_>> {
+    render_brand(&project.configuration.verification.brand, Some(&project.name))
+}
+
+fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<page::Brand<'a>> {
+    let Brand { name, logo_url, colour } = brand;
+    Some(page::Brand {
+        name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
+        logo_url: logo_url.as_ref().map(LogoUrl::as_str),
+        colour: colour.as_ref().and_then(|colour| page::Colour::parse(colour.as_str())),
+    })
+}
+
+fn page_path(token: &str) -> String {
+    // Valid tokens contain no characters that must be encoded.
+    format!("/v/{}", form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>())
+}
+
+/// Query of the parameters that have a value: empty, or with its `?`.
+fn carried_query(parameters: &[(&str, Option<&str>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    if query.is_empty() { query } else { format!("?{query}") }
+}
+
+fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {
+    if limit.admitted { Ok(()) } else { Err(Problem::too_many_requests("too many visits", limit.reset_seconds)) }
+}
+
+/// Rejects forms of other sites, which could otherwise verify their visitors' numbers. Browsers without
+/// `Sec-Fetch-Site` send the origin of the form.
+fn require_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_same = match headers.get(SEC_FETCH_SITE) {
+        Some(site) => site == "same-origin",
+        None => headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).is_some_and(|origin| {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+            let origin_host = origin.split_once("://").map(|(_, host)| host);
+            origin_host.is_some() && (origin_host == host || is_origin_of(app.engine.base_url(), origin))
+        }),
+    };
+    if is_same {
+        Ok(())
+    } else {
+        Err(Problem::new(ProblemCode::Forbidden, "the form was not submitted by the page itself"))
+    }
+}
+
+fn is_origin_of(base_url: &str, origin: &str) -> bool {
+    url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
+}
+
+/// Events of one verification.
+struct EventStream {
+    app: App,
+    token: String,
+    browser_keys: Vec<BrowserKey>,
+    follower: PageFollower,
+    heartbeat: Duration,
+    wrote_at: Instant,
+    ends_at: Timestamp,
+    /// Not sent yet.
+    first_view: Option<PageView>,
+    /// Name of the state that was sent last.
+    last_state: Option<&'static str>,
+    /// When the state changes by itself.
+    waits_until: Option<Timestamp>,
+    /// The state could not be read.
+    must_retry: bool,
+    is_over: bool,
+}
+
+impl EventStream {
+    /// The next event. `None`: the stream has ended.
+    async fn next(&mut self) -> Option<String> {
+        let shutdown = self.app.shutdown.clone();
+        if let Some(view) = self.first_view.take() {
+            return self.describe(&view);
+        }
+        while !self.is_over && self.app.engine.clock().now() < self.ends_at {
+            tokio::select! {
+                () = shutdown.cancelled() => return None,
+                () = self.follower.changed() => {}
+                () = sleep(RETRY_INTERVAL), if self.must_retry => {}
+                () = sleep(WAIT_INTERVAL), if self.waits_until.is_some() => {
+                    if self.waits_until.is_some_and(|until| self.app.engine.clock().now() < until) {
+                        continue;
+                    }
+                }
+                () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.write(":\n\n".to_owned())),
+            }
+            match self.app.engine.verifications.page(&self.token, &self.browser_keys).await {
+                Ok(Some(view)) => {
+                    self.must_retry = false;
+                    if let Some(event) = self.describe(&view) {
+                        return Some(event);
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    tracing::debug!(%error, "failed to read a verification for its event stream");
+                    self.must_retry = true;
+                }
+            }
+        }
+        None
+    }
+
+    /// `None`: the state was sent already.
+    fn describe(&mut self, view: &PageView) -> Option<String> {
+        let state = page_state(view, Platform::Unknown);
+        self.waits_until = match view.state {
+            PageState::Silent { waits_until, .. } => waits_until,
+            _ => None,
+        };
+        let retry = if self.last_state.is_none() { RETRY_FIELD } else { "" };
+        if self.last_state.replace(state.name()) == Some(state.name()) {
+            return None;
+        }
+        self.is_over = state.is_final();
+        Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())))
+    }
+
+    fn write(&mut self, event: String) -> String {
+        self.wrote_at = Instant::now();
+        event
+    }
+}

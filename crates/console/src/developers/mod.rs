@@ -1,0 +1,18 @@
+//! Project, "Build": what developers use while they integrate.
+
+mod eligibility;
+mod getting_started;
+mod handset;
+mod sandbox_tokens;
+mod signatures;
+
+use ringtrue_web::routes::Routes;
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .merge(getting_started::routes())
+        .merge(handset::routes())
+        .merge(eligibility::routes())
+        .merge(signatures::routes())
+        .merge(sandbox_tokens::routes())
+}

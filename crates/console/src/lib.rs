@@ -1,0 +1,70 @@
+//! The web console at `/console`, for administrators and for members of workspaces.
+//!
+//! Pages are rendered on the server and work without JavaScript. Every change is a form with a CSRF token of the
+//! session. Only the engine authorizes, by
+//! [`ConsoleUser::authorize`](ringtrue_engine::accounts::ConsoleUser::authorize); pages merely hide forbidden actions.
+//! This crate never accesses the store.
+//!
+//! Modules are grouped as the menu groups its pages. The routes are not part of the API or its OpenAPI document.
+
+mod configure;
+mod dependencies;
+mod deployment;
+mod developers;
+mod identity_provider;
+mod observe;
+mod page;
+mod session;
+mod workspace;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use ringtrue_web::{app::App, assets::Asset, routes::Routes};
+
+pub use dependencies::{ConnectorStatuses, ConsoleDependencies};
+pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
+use page::error::ConsoleError;
+use session::console_session::ConsoleSession;
+
+/// Assets in addition to those of all pages.
+const ASSETS: [Asset; 4] = [
+    Asset {
+        path: "/console/assets/console.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("../assets/console.css"),
+    },
+    Asset {
+        path: "/console/assets/console.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/console.js"),
+    },
+    Asset {
+        path: "/console/assets/refresh.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/refresh.js"),
+    },
+    Asset {
+        path: "/console/assets/live.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/live.js"),
+    },
+];
+
+pub fn routes(dependencies: ConsoleDependencies) -> Routes {
+    let routes = Routes::default()
+        .merge(session::routes())
+        .merge(observe::routes())
+        .merge(developers::routes())
+        .merge(configure::routes())
+        .merge(workspace::routes())
+        .merge(deployment::routes())
+        .get("/console/{*rest}", not_found)
+        .with_extension(Arc::new(dependencies));
+    ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
+}
+
+/// Responds to unknown paths, after sign-in.
+async fn not_found(State(_): State<App>, _: ConsoleSession) -> ConsoleError {
+    ConsoleError::not_found()
+}

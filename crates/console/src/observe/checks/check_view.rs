@@ -1,0 +1,133 @@
+//! A check as lists and pages show it.
+
+use ringtrue_domain::{
+    lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
+    product::Product,
+    reverse_sms::SEARCH_FIELDS,
+    search::Field,
+    sim_swap::{self, OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    verification,
+};
+use ringtrue_web::parameters::PathParameters;
+
+use crate::page::{Badge, MenuSection, UtcTime, error::ConsoleError};
+
+/// Products with checks.
+pub const PRODUCTS: [Product; 5] = Product::WITH_CHECKS;
+
+#[derive(Debug)]
+pub struct CheckRow {
+    pub path: String,
+    pub id: String,
+    pub badge: Badge,
+    pub product: &'static str,
+    pub number: String,
+    pub reference: String,
+    pub network: String,
+    pub created_at: UtcTime,
+    pub changed_at: UtcTime,
+}
+
+impl CheckRow {
+    pub fn new(project_path: &str, check: &AnyCheck) -> Self {
+        CheckRow {
+            path: format!("{project_path}/checks/{}/{}", check.product, check.id),
+            id: check.id.to_string(),
+            badge: Badge::of_check(check),
+            product: check.product.title(),
+            number: masked_number(check),
+            reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
+            network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            created_at: UtcTime(check.created_at),
+            changed_at: UtcTime(check.updated_at().unwrap_or(check.created_at)),
+        }
+    }
+}
+
+pub fn parse_product(ids: &PathParameters) -> Result<Product, ConsoleError> {
+    let named = ids.get("product").and_then(|name| name.parse().ok());
+    named.filter(|product| PRODUCTS.contains(product)).ok_or_else(ConsoleError::not_found)
+}
+
+pub fn result_label(check: &AnyCheck) -> String {
+    if let Some(code) = check.error_code() {
+        return code.into_str().to_owned();
+    }
+    let Some(verdict) = check.verdict() else { return String::new() };
+    match verdict {
+        AnyVerdict::Sim(swap) => {
+            return if swap.no_sim_change { "no SIM change" } else { "SIM changed" }.to_owned();
+        }
+        AnyVerdict::Verification(verdict) => {
+            let matched = if verdict.matched { "match" } else { "no match" };
+            return format!("{matched} by {}", verdict.method.product().title());
+        }
+        AnyVerdict::Sender(_) | AnyVerdict::Device(_) => {}
+    }
+    match (verdict.matched(), verdict.discovered()) {
+        (Some(true), _) => "match".to_owned(),
+        (Some(false), _) => "no match".to_owned(),
+        (None, Some(found)) => {
+            found.number.map_or_else(|| "number found".to_owned(), |number| format!("number …{}", number.tail))
+        }
+        (None, None) => String::new(),
+    }
+}
+
+pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
+    let last_change = match swap.changed_within_minutes {
+        Some(OLDER_CHANGE_BUCKET_MINUTES) => "; last change more than a year ago".to_owned(),
+        Some(minutes) => format!("; last change within the last {}", format_minutes(minutes)),
+        None => "; time of the last change unknown".to_owned(),
+    };
+    let change = if swap.no_sim_change { "SIM not changed" } else { "SIM changed" };
+    format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
+}
+
+/// Formats minutes in the largest whole unit.
+fn format_minutes(minutes: u32) -> String {
+    let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
+    let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
+    match minutes / size {
+        1 => unit.to_owned(),
+        several => format!("{several} {unit}s"),
+    }
+}
+
+/// The last digits of the claimed number; the others are not stored.
+pub fn masked_number(check: &AnyCheck) -> String {
+    check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
+}
+
+pub fn search_fields(product: Product) -> &'static [Field] {
+    match product {
+        Product::Verification => &verification::SEARCH_FIELDS,
+        Product::SimSwap => &sim_swap::SEARCH_FIELDS,
+        Product::ReverseSms | Product::SecureSna | Product::Discovery | Product::Eligibility => &SEARCH_FIELDS,
+    }
+}
+
+/// The menu entry of a product's checks.
+pub fn menu_section(product: Product) -> MenuSection {
+    if product == Product::Verification { MenuSection::Verifications } else { MenuSection::Checks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sim_swap_verdict_is_described() {
+        for (no_sim_change, covered_minutes, changed_within_minutes, description) in [
+            (true, 10_080, Some(525_601), "SIM not changed in the last 7 days; last change more than a year ago"),
+            (false, 10_080, Some(1_440), "SIM changed in the last 7 days; last change within the last day"),
+            (false, 90, Some(60), "SIM changed in the last 90 minutes; last change within the last hour"),
+            (true, 60, None, "SIM not changed in the last hour; time of the last change unknown"),
+        ] {
+            assert_eq!(
+                describe_sim_swap(&SimSwapVerdict { no_sim_change, covered_minutes, changed_within_minutes }),
+                description
+            );
+        }
+    }
+}

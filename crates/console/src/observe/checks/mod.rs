@@ -1,0 +1,15 @@
+//! Checks of a project: list, filters and CSV export, and the page of a check with its timeline.
+
+mod check_view;
+mod detail;
+mod filters;
+mod list;
+mod timeline;
+
+use ringtrue_web::routes::Routes;
+
+pub use check_view::{CheckRow, PRODUCTS, describe_sim_swap, search_fields};
+
+pub fn routes() -> Routes {
+    list::routes().merge(detail::routes())
+}

@@ -1,0 +1,195 @@
+//! Timeline of a check: its events, and every attempt to send its callback.
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::{AnyCheck, CheckOutcome, Lifecycle, Verdict},
+    product::Product,
+};
+use ringtrue_engine::{
+    callbacks::{Attempt, CallbackLog},
+    ports::{callbacks::CallbackState, checks::CheckHistory},
+};
+
+use crate::{
+    observe::{callbacks::reason_label, checks::check_view::result_label},
+    page::{
+        ExactTime,
+        masking::{NumberMask, format_headers},
+    },
+};
+
+#[derive(Debug)]
+pub struct AttemptView {
+    pub number: u32,
+    pub millis: i128,
+    pub outcome: String,
+    pub request: Option<String>,
+    pub response: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct TimelineEvent {
+    pub at: ExactTime,
+    /// Time since the creation of the check.
+    pub after: String,
+    pub title: String,
+    pub text: String,
+    pub is_failure: bool,
+    /// Details of an attempt to send the callback.
+    pub attempt: Option<AttemptView>,
+}
+
+impl TimelineEvent {
+    fn new(at: Timestamp, title: impl Into<String>, text: impl Into<String>) -> Self {
+        TimelineEvent {
+            at: ExactTime(at),
+            after: String::new(),
+            title: title.into(),
+            text: text.into(),
+            is_failure: false,
+            attempt: None,
+        }
+    }
+
+    fn failure(self) -> Self {
+        TimelineEvent { is_failure: true, ..self }
+    }
+}
+
+/// Seconds with milliseconds, or minutes and seconds.
+fn format_elapsed(elapsed: SignedDuration) -> String {
+    let (seconds, millis) = (elapsed.as_secs(), elapsed.subsec_millis());
+    match seconds {
+        ..0 => String::new(),
+        0..60 => format!("+{seconds}.{millis:03} s"),
+        _ => format!("+{} min {}.{millis:03} s", seconds / 60, seconds % 60),
+    }
+}
+
+pub fn build_timeline(
+    check: &AnyCheck,
+    history: &CheckHistory,
+    log: Option<&CallbackLog>,
+    may_develop: bool,
+) -> Vec<TimelineEvent> {
+    let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
+    if let Some(at) = history.pending_at {
+        events.extend(pending_events(check, history, at));
+    }
+    match &check.state {
+        Lifecycle::Open(_) => {
+            events.push(TimelineEvent::new(check.expires_at, "Expires", "Unless it completes earlier."));
+        }
+        Lifecycle::Concluded { outcome, at } => {
+            if is_concluded_by_sms(check) {
+                events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
+            }
+            events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
+        }
+    }
+    let mask = NumberMask::for_callback(log.and_then(|log| log.body.as_deref()));
+    for attempt in log.iter().flat_map(|log| &log.attempts) {
+        let title = format!("Callback, attempt {}", attempt.number);
+        let event = TimelineEvent {
+            attempt: Some(attempt_view(attempt, may_develop.then_some(&mask))),
+            ..TimelineEvent::new(attempt.started_at, title, "")
+        };
+        events.push(if attempt.status == Some(200) { event } else { event.failure() });
+    }
+    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
+        events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
+    }
+    for event in events.iter_mut().skip(1) {
+        event.after = format_elapsed(check.created_at.duration_until(event.at.0));
+    }
+    events
+}
+
+/// Events of the SMS, device request or step that made the check pending.
+fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Vec<TimelineEvent> {
+    if check.product == Product::Verification {
+        return vec![TimelineEvent::new(at, "Pending", "A step has begun or ended.")];
+    }
+    if check.product == Product::ReverseSms {
+        // Only the last connector is stored. If an SMS concluded the check, it belongs to that SMS.
+        let connector = if is_concluded_by_sms(check) { String::new() } else { describe_connector(history) };
+        let text = "Sent from the number, incomplete or without the code.";
+        return vec![TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
+    }
+    vec![
+        TimelineEvent::new(at, "URL opened", ""),
+        TimelineEvent::new(at, "Pending", "The device was redirected to its operator."),
+    ]
+}
+
+/// Reverse SMS checks end only by an SMS or by expiry.
+fn is_concluded_by_sms(check: &AnyCheck) -> bool {
+    let is_concluded_in_time = matches!(
+        check.state,
+        Lifecycle::Concluded { outcome: CheckOutcome::Completed(_) | CheckOutcome::Error(_), .. }
+    );
+    check.product == Product::ReverseSms && is_concluded_in_time
+}
+
+fn describe_connector(history: &CheckHistory) -> String {
+    history.connector.as_ref().map(|name| format!("via connector {name}")).unwrap_or_default()
+}
+
+fn conclusion_event<V: Verdict>(
+    check: &AnyCheck,
+    outcome: &CheckOutcome<V>,
+    at: Timestamp,
+    was_pending: bool,
+) -> TimelineEvent {
+    match outcome {
+        CheckOutcome::Completed(verdict) if verdict.matched().is_some() => {
+            TimelineEvent::new(at, "Completed", result_label(check))
+        }
+        CheckOutcome::Completed(_) => TimelineEvent::new(at, "Completed", ""),
+        CheckOutcome::Expired if was_pending => TimelineEvent::new(at, "Expired", "Not completed in time."),
+        CheckOutcome::Expired => TimelineEvent::new(at, "Expired", "Nothing received in time."),
+        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.into_str()).failure(),
+    }
+}
+
+fn describe_attempt(attempt: &Attempt) -> String {
+    match (attempt.status, &attempt.failure) {
+        (Some(status), _) => status.to_string(),
+        (None, Some(failure)) => reason_label(failure),
+        (None, None) => "no response".to_owned(),
+    }
+}
+
+/// Without a mask, only the outcome is shown.
+fn attempt_view(attempt: &Attempt, mask: Option<&NumberMask>) -> AttemptView {
+    let outcome = describe_attempt(attempt);
+    let shown = attempt.exchange.as_ref().zip(mask);
+    let (request, response) = shown.map_or((None, None), |(exchange, mask)| {
+        let sent = &exchange.sent;
+        let request = format!("POST {}\n{}\n{}", sent.url, format_headers(&sent.headers), sent.body);
+        let response = exchange
+            .received
+            .as_ref()
+            .map(|received| format!("{}\n{}\n{}", received.status, format_headers(&received.headers), received.body));
+        (Some(mask.apply(&request)), response.map(|response| mask.apply(&response)))
+    });
+    AttemptView {
+        number: attempt.number,
+        millis: attempt.started_at.duration_until(attempt.ended_at).as_millis(),
+        outcome,
+        request,
+        response,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elapsed_times_have_milliseconds() {
+        for (millis, expected) in [(0, "+0.000 s"), (1_234, "+1.234 s"), (61_005, "+1 min 1.005 s"), (-2_000, "")] {
+            assert_eq!(format_elapsed(SignedDuration::from_millis(millis)), expected);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Project, Observe: what its checks, callbacks and requests do.
+
+mod callbacks;
+pub mod checks;
+mod live;
+mod overview;
+mod requests;
+mod search;
+
+use ringtrue_web::routes::Routes;
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .merge(overview::routes())
+        .merge(live::routes())
+        .merge(checks::routes())
+        .merge(callbacks::routes())
+        .merge(requests::routes())
+        .merge(search::routes())
+}

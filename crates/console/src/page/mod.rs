@@ -1,0 +1,320 @@
+//! Layout and rendering of pages.
+
+mod blocks;
+pub mod chart;
+pub mod csv;
+pub mod error;
+pub mod masking;
+mod menu;
+pub mod network_list;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::{Permission, Role},
+    page::Page,
+    tenancy::{Mode, Project, Workspace},
+};
+use ringtrue_web::assets::HTML_CONTENT_TYPE;
+
+pub use blocks::{Badge, BadgeKind, CodeText, ExactTime, Icon, ShortId, UtcTime};
+
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
+     script-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Rows on a page of a list.
+pub const PAGE_SIZE: u32 = 25;
+
+/// Menu entry of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MenuSection {
+    Home,
+    Projects,
+    Members,
+    GettingStarted,
+    Overview,
+    Checks,
+    Verifications,
+    Callbacks,
+    Live,
+    Requests,
+    Search,
+    Handset,
+    AllowedNetworks,
+    Settings,
+    Credentials,
+    WorkspaceCredentials,
+    AuditLog,
+    Usage,
+    Eligibility,
+    Signatures,
+    DeploymentNetworks,
+    DeploymentEligibility,
+    Accounts,
+    Keys,
+    DeploymentAudit,
+}
+
+/// Title, user and location of a page, for the layout template.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub title: String,
+    pub section: MenuSection,
+    /// `None` without a session.
+    pub user: Option<LayoutUser>,
+    pub workspace: Option<LayoutWorkspace>,
+    pub project: Option<LayoutProject>,
+    /// Projects of the workspace, for the project switcher.
+    pub switcher: Vec<SwitcherProject>,
+}
+
+/// A project that the user can switch to.
+#[derive(Clone, Debug)]
+pub struct SwitcherProject {
+    pub path: String,
+    pub name: String,
+    pub is_sandbox: bool,
+    pub is_current: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct LayoutUser {
+    pub email: String,
+    pub csrf_token: String,
+    pub is_admin: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct LayoutWorkspace {
+    pub path: String,
+    pub name: String,
+    pub role: &'static str,
+    pub may_develop: bool,
+    pub may_manage_access: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct LayoutProject {
+    pub path: String,
+    pub name: String,
+    pub is_sandbox: bool,
+    pub disabled: bool,
+}
+
+impl Layout {
+    /// Layout without a user.
+    pub fn anonymous(title: &str) -> Self {
+        Layout {
+            title: title.to_owned(),
+            section: MenuSection::Home,
+            user: None,
+            workspace: None,
+            project: None,
+            switcher: vec![],
+        }
+    }
+
+    #[must_use]
+    pub fn in_workspace(mut self, workspace: &Workspace, role: Option<Role>, section: MenuSection) -> Self {
+        let may = |permission| role.is_some_and(|role| role.may(permission));
+        self.section = section;
+        self.workspace = Some(LayoutWorkspace {
+            path: format!("/console/workspaces/{}", workspace.id),
+            name: workspace.name.to_string(),
+            role: role.map_or("", |role| role.into_str()),
+            may_develop: may(Permission::Develop),
+            may_manage_access: may(Permission::ManageAccess),
+        });
+        self
+    }
+
+    #[must_use]
+    pub fn in_deployment(mut self, section: MenuSection) -> Self {
+        self.section = section;
+        self
+    }
+
+    #[must_use]
+    pub fn in_project(mut self, project: &Project) -> Self {
+        self.project = Some(LayoutProject {
+            path: project_path(project),
+            name: project.name.to_string(),
+            is_sandbox: project.mode == Mode::Sandbox,
+            disabled: project.disabled,
+        });
+        self
+    }
+
+    /// Adds the project switcher.
+    #[must_use]
+    pub fn with_switcher(mut self, projects: &[Arc<Project>]) -> Self {
+        let entry = |project: &Arc<Project>| {
+            let path = project_path(project);
+            SwitcherProject {
+                name: project.name.to_string(),
+                is_sandbox: project.mode == Mode::Sandbox,
+                is_current: self.project.as_ref().is_some_and(|current| current.path == path),
+                path,
+            }
+        };
+        self.switcher = projects.iter().map(entry).collect();
+        self
+    }
+
+    pub fn project_path(&self) -> &str {
+        self.project.as_ref().map_or("", |project| &project.path)
+    }
+
+    pub fn workspace_path(&self) -> &str {
+        self.workspace.as_ref().map_or("", |workspace| &workspace.path)
+    }
+
+    pub fn csrf_token(&self) -> &str {
+        self.user.as_ref().map_or("", |user| &user.csrf_token)
+    }
+
+    pub fn may_develop(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.may_develop)
+    }
+
+    pub fn may_manage_access(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.may_manage_access)
+    }
+
+    pub fn is_admin(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.is_admin)
+    }
+
+    pub fn has_menu(&self) -> bool {
+        let is_deployment_page = matches!(
+            self.section,
+            MenuSection::DeploymentNetworks
+                | MenuSection::DeploymentEligibility
+                | MenuSection::Accounts
+                | MenuSection::Keys
+                | MenuSection::DeploymentAudit
+        );
+        is_deployment_page || self.workspace.is_some()
+    }
+
+    /// For times of domain types in templates.
+    pub fn utc(at: &Timestamp) -> UtcTime {
+        UtcTime(*at)
+    }
+
+    /// For ids of domain types in templates.
+    pub fn id(id: &(impl ToString + ?Sized)) -> ShortId {
+        ShortId::new(id.to_string())
+    }
+
+    /// Shows code between backticks as such.
+    pub fn text(text: &(impl ToString + ?Sized)) -> CodeText {
+        CodeText(text.to_string())
+    }
+
+    pub fn icon(name: &str) -> Icon {
+        Icon::named(name)
+    }
+}
+
+#[derive(Debug)]
+pub struct Tab {
+    pub path: String,
+    pub title: &'static str,
+    pub is_current: bool,
+}
+
+/// Position in a list and links to the adjacent pages.
+#[derive(Clone, Debug)]
+pub struct Pagination {
+    pub number: u32,
+    pub total_pages: u64,
+    pub total_items: u64,
+    pub previous: Option<String>,
+    pub next: Option<String>,
+}
+
+impl Pagination {
+    /// `filter` holds the other query parameters of the list at `path`.
+    pub fn new<T>(found: &Page<T>, path: &str, filter: &[(&str, Option<&str>)]) -> Self {
+        let (number, total_pages) = (found.request.number(), found.total_pages());
+        let page_link = |number: u32| link(path, &[filter, &[("page", Some(&number.to_string()))]].concat());
+        Pagination {
+            number,
+            total_pages,
+            total_items: found.total_items,
+            previous: (number > 1).then(|| page_link(number - 1)),
+            next: (u64::from(number) < total_pages).then(|| page_link(number + 1)),
+        }
+    }
+}
+
+/// A choice of a `<select>` element.
+#[derive(Debug)]
+pub struct SelectOption {
+    pub value: String,
+    pub title: String,
+    pub is_selected: bool,
+}
+
+/// Choices from values and titles.
+pub fn select_options<'a>(all: impl Iterator<Item = (&'a str, &'a str)>, selected: Option<&str>) -> Vec<SelectOption> {
+    let option = |(value, title): (&str, &str)| SelectOption {
+        value: value.to_owned(),
+        title: title.to_owned(),
+        is_selected: selected == Some(value),
+    };
+    all.map(option).collect()
+}
+
+/// Path of a project's pages.
+pub fn project_path(project: &Project) -> String {
+    format!("/console/workspaces/{}/projects/{}", project.workspace, project.id)
+}
+
+/// URL with those query parameters that have a value.
+pub fn link(path: &str, query: &[(&str, Option<&str>)]) -> String {
+    let given = query.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+pub fn render(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(body) => html_response(status, body),
+        Err(error) => {
+            tracing::error!(%error, "failed to render console page");
+            html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
+        }
+    }
+}
+
+fn html_response(status: StatusCode, body: String) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML_CONTENT_TYPE));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    response
+}
+
+pub fn render_ok(page: &impl Template) -> Response {
+    render(StatusCode::OK, page)
+}
+
+/// Redirects after a form, so that reloading does not submit it again.
+pub fn see_other(path: &str) -> Response {
+    let Ok(location) = HeaderValue::from_str(path) else {
+        tracing::error!(path, "invalid redirect of console page");
+        return html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned());
+    };
+    let mut response = html_response(StatusCode::SEE_OTHER, String::new());
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}

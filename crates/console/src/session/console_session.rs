@@ -1,0 +1,368 @@
+//! Cookies, extractors of the session and the browser, and access to workspaces and projects.
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
+
+use axum::extract::FromRequestParts;
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQuery};
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    account::Permission,
+    tenancy::{Project, Workspace, WorkspaceId},
+};
+use ringtrue_engine::{
+    accounts::{AccessDenied, ClientInfo, ConsoleUser, RequestCause, SESSION_MAX_AGE, SessionToken},
+    actor::{Administrator, ManagementActor},
+    rate_limits::{RateLimitClass, RateLimitState},
+    tenants::ManagementError,
+};
+use ringtrue_web::{
+    app::App,
+    error_catalog::ProblemCode,
+    parameters::PathParameters,
+    problem::Problem,
+    request_context::{HandlerState, RequestContext},
+};
+
+use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
+
+const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
+/// Set by the scripts of pages that update themselves.
+const BACKGROUND_HEADER: &str = "x-background-request";
+/// More projects are in the workspace's list.
+const MAX_SWITCHER_PROJECTS: usize = 15;
+
+/// An authenticated session. Handlers can only access workspaces and projects through this extractor.
+#[derive(Debug)]
+pub struct ConsoleSession {
+    pub user: ConsoleUser,
+    pub token: SessionToken,
+    /// For forms of the page.
+    pub csrf_token: String,
+    pub request_id: String,
+    /// Rate limit that a form counts against. `None`: the limit of pages.
+    pub rate_limit_class: Option<RateLimitClass>,
+}
+
+/// A session whose user may have to set up a second factor first.
+#[derive(Debug)]
+pub struct SetupSession(pub ConsoleSession);
+
+/// Extracts the address and user agent.
+#[derive(Debug)]
+pub struct BrowserClient(pub ClientInfo);
+
+impl BrowserClient {
+    pub fn from_headers(headers: &HeaderMap, address: IpAddr) -> Self {
+        let user_agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        BrowserClient(ClientInfo { address, user_agent: user_agent.to_owned() })
+    }
+}
+
+/// A workspace, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+#[derive(Debug)]
+pub struct WorkspaceAccess {
+    pub session: ConsoleSession,
+    pub actor: ManagementActor,
+    pub workspace: Workspace,
+    /// The first projects by name, for the project switcher.
+    pub projects: Vec<Arc<Project>>,
+}
+
+impl WorkspaceAccess {
+    pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
+        let role = self.session.user.role_in(self.workspace.id);
+        self.session.layout(title).in_workspace(&self.workspace, role, section).with_switcher(&self.projects)
+    }
+}
+
+/// A project, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+#[derive(Debug)]
+pub struct ProjectAccess {
+    pub session: ConsoleSession,
+    pub actor: ManagementActor,
+    pub workspace: Workspace,
+    pub project: Project,
+    /// The first projects of the workspace by name, for the project switcher.
+    pub projects: Vec<Arc<Project>>,
+}
+
+impl ProjectAccess {
+    pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
+        let role = self.session.user.role_in(self.workspace.id);
+        let layout = self.session.layout(title).in_workspace(&self.workspace, role, section);
+        layout.in_project(&self.project).with_switcher(&self.projects)
+    }
+
+    /// Path of the project's pages.
+    pub fn path(&self) -> String {
+        page::project_path(&self.project)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cookie {
+    /// The session token.
+    Session,
+    /// Binds the CSRF token of forms without a session to the browser.
+    Visitor,
+    /// A message to the page that follows a form.
+    Flash,
+    /// What the simulated handset shows.
+    Handset,
+    /// A sign-in that waits for the second factor.
+    SecondFactor,
+    /// A sign-in that waits for the OpenID provider.
+    OpenIdConnect,
+}
+
+impl Cookie {
+    /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
+    fn name(self, is_secure: bool) -> &'static str {
+        match (self, is_secure) {
+            (Cookie::Session, true) => "__Host-ringtrue-session",
+            (Cookie::Session, false) => "ringtrue-session",
+            (Cookie::Visitor, true) => "__Host-ringtrue-visitor",
+            (Cookie::Visitor, false) => "ringtrue-visitor",
+            (Cookie::Flash, true) => "__Host-ringtrue-flash",
+            (Cookie::Flash, false) => "ringtrue-flash",
+            (Cookie::Handset, true) => "__Host-ringtrue-handset",
+            (Cookie::Handset, false) => "ringtrue-handset",
+            (Cookie::SecondFactor, true) => "__Host-ringtrue-second-factor",
+            (Cookie::SecondFactor, false) => "ringtrue-second-factor",
+            (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
+            (Cookie::OpenIdConnect, false) => "ringtrue-openid-connect",
+        }
+    }
+
+    pub fn read<'h>(self, app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
+        let name = self.name(is_secure(app));
+        let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(given, _)| *given == name).map(|(_, value)| value).filter(|value| !value.is_empty())
+    }
+
+    /// Sets the cookie until the browser is closed.
+    pub fn set(self, app: &App, value: &str) -> HeaderValue {
+        self.header(app, value, "")
+    }
+
+    /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
+    pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
+        self.set_for(app, value, SESSION_MAX_AGE)
+    }
+
+    /// Sets the cookie for a limited time.
+    pub fn set_for(self, app: &App, value: &str, lifetime: SignedDuration) -> HeaderValue {
+        self.header(app, value, &format!("; Max-Age={}", lifetime.as_secs()))
+    }
+
+    pub fn clear(self, app: &App) -> HeaderValue {
+        self.header(app, "", "; Max-Age=0")
+    }
+
+    fn header(self, app: &App, value: &str, more: &str) -> HeaderValue {
+        let is_secure = is_secure(app);
+        let secure = if is_secure { "; Secure" } else { "" };
+        let name = self.name(is_secure);
+        let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}{more}");
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+    }
+}
+
+impl FromRequestParts<HandlerState> for BrowserClient {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        HandlerState { context, .. }: &HandlerState,
+    ) -> Result<Self, Infallible> {
+        Ok(BrowserClient::from_headers(&parts.headers, context.client_ip))
+    }
+}
+
+impl ConsoleSession {
+    /// Returns `None` without a valid session cookie. If the user has to set up a second factor first, the result is an
+    /// error that leads to its setup, and from there to `next`.
+    pub async fn authenticate(
+        app: &App,
+        headers: &HeaderMap,
+        context: &RequestContext,
+        next: Option<&str>,
+    ) -> Result<Option<Self>, ConsoleError> {
+        let session = Self::authenticate_for_setup(app, headers, context).await?;
+        if session.as_ref().is_some_and(|session| session.user.needs_second_factor) {
+            return Err(if expects_data(headers) {
+                AccessDenied::NeedsSecondFactor.into()
+            } else {
+                ConsoleError::Redirect(page::link(SECOND_FACTOR_SETUP_PATH, &[("next", next)]))
+            });
+        }
+        Ok(session)
+    }
+
+    /// As [`authenticate`](Self::authenticate), also for a user who has to set up a second factor first. Only for the
+    /// setup itself and for sign-out.
+    pub async fn authenticate_for_setup(
+        app: &App,
+        headers: &HeaderMap,
+        context: &RequestContext,
+    ) -> Result<Option<Self>, ConsoleError> {
+        let token = Cookie::Session.read(app, headers).and_then(SessionToken::parse);
+        let Some(token) = token else { return Ok(None) };
+        let limiter = app.engine.rate_limiter();
+        match limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
+            Some(state) => require_admitted(state)?,
+            None if limiter.limit_session(token.reveal(), context.received_at).admitted => {}
+            None => return Err(ConsoleError::rate_limited("Your session")),
+        }
+        let user = app.engine.accounts.authenticate_session(&token, request_cause(headers)).await?;
+        limiter.record_session_lookup(token.reveal(), user.is_some());
+        let Some(user) = user else { return Ok(None) };
+        let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
+        let request_id = context.request_id.as_str().to_owned();
+        Ok(Some(ConsoleSession { user, token, csrf_token, request_id, rate_limit_class: None }))
+    }
+
+    pub fn layout(&self, title: &str) -> Layout {
+        let user = LayoutUser {
+            email: self.user.account.email.to_string(),
+            csrf_token: self.csrf_token.clone(),
+            is_admin: self.user.account.is_admin,
+        };
+        Layout { user: Some(user), ..Layout::anonymous(title) }
+    }
+
+    pub fn require_admin(&self) -> Result<Administrator, ConsoleError> {
+        Ok(self.user.authorize_admin(Some(self.request_id.clone()))?)
+    }
+
+    /// Checks the permission in the workspace of the path.
+    pub async fn authorize_workspace(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<WorkspaceAccess, ConsoleError> {
+        let id = ids.workspace()?;
+        let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
+        let class = self.rate_limit_class.filter(|_| permission != Permission::View);
+        limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
+        let workspace = app.engine.management.workspace(&actor, id).await?;
+        let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
+        Ok(WorkspaceAccess { session: self, actor, workspace, projects })
+    }
+
+    /// Checks the permission in the project of the path.
+    pub async fn authorize_project(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<ProjectAccess, ConsoleError> {
+        let access = self.authorize_workspace(app, ids, permission).await?;
+        let WorkspaceAccess { session, actor, workspace, projects } = access;
+        let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
+        let project = project.map_err(|error| match error {
+            // Does not reveal projects of other workspaces.
+            ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
+            other => other,
+        })?;
+        Ok(ProjectAccess { session, actor, workspace, project, projects })
+    }
+}
+
+/// Counts a page against the workspace's limit of pages, and a form as the same API request.
+fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> Result<(), ConsoleError> {
+    let overrides = app.engine.control_plane().rate_limit_overrides(workspace);
+    let state = app.engine.rate_limiter().limit_workspace(class, workspace, &overrides, app.engine.clock().now());
+    if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
+}
+
+/// Limits lookups of link tokens by client address.
+pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
+    require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
+}
+
+fn require_admitted(state: RateLimitState) -> Result<(), ConsoleError> {
+    if state.admitted {
+        return Ok(());
+    }
+    let detail = "too many requests with unknown sessions or links from your address; try again in a second";
+    Err(Problem::new(ProblemCode::TooManyRequests, detail).into())
+}
+
+impl FromRequestParts<HandlerState> for ConsoleSession {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
+        let next = path_to_open_again(parts);
+        let session = ConsoleSession::authenticate(app, &parts.headers, context, next).await?;
+        session.ok_or_else(|| redirect_to_sign_in(next))
+    }
+}
+
+impl FromRequestParts<HandlerState> for SetupSession {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::authenticate_for_setup(app, &parts.headers, context).await?;
+        session.map(SetupSession).ok_or_else(|| redirect_to_sign_in(path_to_open_again(parts)))
+    }
+}
+
+impl FromRequestParts<HandlerState> for WorkspaceAccess {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::from_request_parts(parts, state).await?;
+        let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
+        session.authorize_workspace(&state.app, &ids, Permission::View).await
+    }
+}
+
+impl FromRequestParts<HandlerState> for ProjectAccess {
+    type Rejection = ConsoleError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let session = ConsoleSession::from_request_parts(parts, state).await?;
+        let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
+        session.authorize_project(&state.app, &ids, Permission::View).await
+    }
+}
+
+/// Only pages are opened again after sign-in; forms are not resubmitted.
+fn path_to_open_again(parts: &Parts) -> Option<&str> {
+    let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
+    requested.filter(|path| parts.method == Method::GET && *path != "/console")
+}
+
+fn redirect_to_sign_in(next: Option<&str>) -> ConsoleError {
+    ConsoleError::Redirect(page::link("/console/sign-in", &[("next", next)]))
+}
+
+/// Browsers name the destination of requests over TLS and to this machine: only navigations have `document`. The scripts
+/// of pages mark their requests too, for other deployments, and server-sent events are recognised by what they accept.
+fn request_cause(headers: &HeaderMap) -> RequestCause {
+    let is_navigation = headers.get("sec-fetch-dest").is_none_or(|destination| destination == "document");
+    let is_prefetch = headers.contains_key("sec-purpose");
+    let is_background =
+        !is_navigation || is_prefetch || expects_data(headers) || headers.contains_key(BACKGROUND_HEADER);
+    if is_background { RequestCause::Background } else { RequestCause::User }
+}
+
+/// Whether a script sent the request, which cannot use the page that a redirect leads to.
+fn expects_data(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.starts_with("text/event-stream") || accepted.starts_with("application/json")
+}
+
+/// Whether the public URL of this deployment uses TLS.
+fn is_secure(app: &App) -> bool {
+    app.engine.base_url().starts_with("https://")
+}

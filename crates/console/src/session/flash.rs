@@ -1,0 +1,123 @@
+//! Results of forms that the next page shows once, after the redirect: a reload neither submits the form again nor
+//! shows the result again.
+
+use axum::response::Response;
+use http::{HeaderMap, header};
+use ringtrue_domain::product::Product;
+use ringtrue_engine::accounts::FLASH_MAX_AGE;
+use ringtrue_web::app::App;
+use url::form_urlencoded;
+
+use crate::{
+    page::{self, error::ConsoleError},
+    session::console_session::{ConsoleSession, Cookie},
+};
+
+/// The result of a form.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+pub enum Flash {
+    NewCredential {
+        client_id: String,
+        #[debug(skip)]
+        secret: String,
+        /// One of its scopes, for the example command.
+        scope: String,
+    },
+    RecoveryCodes {
+        #[debug(skip)]
+        codes: Vec<String>,
+        /// Where the user continues.
+        next: String,
+    },
+    /// Status or failure of a test callback.
+    TestCallback { product: Product, outcome: String, millis: u64 },
+}
+
+impl Flash {
+    /// Redirects to the page that shows the result.
+    pub fn redirect(&self, app: &App, session: &ConsoleSession, path: &str) -> Result<Response, ConsoleError> {
+        let sealed = app.engine.accounts.seal_flash(&session.token, &self.encode(path))?;
+        let mut response = page::see_other(path);
+        response.headers_mut().append(header::SET_COOKIE, Cookie::Flash.set_for(app, &sealed, FLASH_MAX_AGE));
+        Ok(response)
+    }
+
+    /// The result for this page, if there is one.
+    pub fn read(app: &App, session: &ConsoleSession, headers: &HeaderMap, path: &str) -> Option<Flash> {
+        let sealed = Cookie::Flash.read(app, headers)?;
+        Flash::decode(&app.engine.accounts.unseal_flash(&session.token, sealed)?, path)
+    }
+
+    /// Removes the result from the browser together with the response that shows it.
+    pub fn clear(app: &App, mut response: Response) -> Response {
+        response.headers_mut().append(header::SET_COOKIE, Cookie::Flash.clear(app));
+        response
+    }
+
+    fn encode(&self, path: &str) -> String {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("path", path);
+        match self {
+            Flash::NewCredential { client_id, secret, scope } => {
+                form.append_pair("client_id", client_id).append_pair("secret", secret).append_pair("scope", scope);
+            }
+            Flash::RecoveryCodes { codes, next } => {
+                form.append_pair("codes", &codes.join(" ")).append_pair("next", next);
+            }
+            Flash::TestCallback { product, outcome, millis } => {
+                form.append_pair("product", product.into_str())
+                    .append_pair("outcome", outcome)
+                    .append_pair("millis", &millis.to_string());
+            }
+        }
+        form.finish()
+    }
+
+    fn decode(text: &str, path: &str) -> Option<Flash> {
+        let get = |name: &str| {
+            form_urlencoded::parse(text.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+        };
+        if get("path")? != path {
+            return None;
+        }
+        if let Some(secret) = get("secret") {
+            return Some(Flash::NewCredential { client_id: get("client_id")?, secret, scope: get("scope")? });
+        }
+        if let Some(codes) = get("codes") {
+            let codes = codes.split(' ').map(str::to_owned).collect();
+            return Some(Flash::RecoveryCodes { codes, next: get("next")? });
+        }
+        Some(Flash::TestCallback {
+            product: get("product")?.parse().ok()?,
+            outcome: get("outcome")?,
+            millis: get("millis")?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_decoded_for_their_page_only() {
+        let [client_id, secret, scope] = ["prj_a", "rts_&=%", "reverse_sms"].map(str::to_owned);
+        for flash in [
+            Flash::NewCredential { client_id, secret, scope },
+            Flash::RecoveryCodes { codes: vec!["A-B".to_owned(), "C-D".to_owned()], next: "/console".to_owned() },
+            Flash::TestCallback { product: Product::SecureSna, outcome: "blocked address".to_owned(), millis: 7 },
+        ] {
+            let text = flash.encode("/console/a?b");
+            assert_eq!(Flash::decode(&text, "/console/a?b"), Some(flash));
+            assert_eq!(Flash::decode(&text, "/console/a"), None);
+        }
+    }
+
+    #[test]
+    fn debug_output_has_no_secret() {
+        let [client_id, secret, scope] = ["prj_a", "rts_x", "reverse_sms"].map(str::to_owned);
+        assert!(!format!("{:?}", Flash::NewCredential { client_id, secret, scope }).contains("rts_x"));
+        let codes = Flash::RecoveryCodes { codes: vec!["A-B".to_owned()], next: "/console".to_owned() };
+        assert!(!format!("{codes:?}").contains("A-B"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Form extractors. Each form carries a CSRF token bound to a cookie of the browser.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use http::{HeaderMap, StatusCode, request::Parts};
+use ringtrue_domain::account::Permission;
+use ringtrue_engine::{accounts::ClientInfo, rate_limits::RateLimitClass};
+use ringtrue_web::{
+    app::App,
+    body::{Form, MAX_FORM_BYTES, read_form_with_limit},
+    parameters::PathParameters,
+    request_context::HandlerState,
+};
+
+use crate::{
+    page::error::{ConsoleError, to_sentence},
+    session::console_session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, SetupSession, WorkspaceAccess},
+};
+
+/// Field of the CSRF token.
+pub const CSRF_FIELD: &str = "form_token";
+
+/// Forms with a session may be longer: the networks form has a checkbox for each network and product.
+const MAX_SESSION_FORM_BYTES: usize = 32 * 1024;
+
+#[derive(Debug)]
+pub struct FormFields(Vec<(String, String)>);
+
+impl FormFields {
+    /// The trimmed value. `None` if missing or blank.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.raw(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// The unmodified value, for passwords.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a field was sent, such as a checked checkbox.
+    pub fn contains(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+}
+
+/// A form sent with a session.
+#[derive(Debug)]
+pub struct SessionForm {
+    pub session: ConsoleSession,
+    pub fields: FormFields,
+}
+
+impl SessionForm {
+    /// Changes the rate limit that the form counts against.
+    #[must_use]
+    pub fn with_rate_limit_class(mut self, class: RateLimitClass) -> Self {
+        self.session.rate_limit_class = Some(class);
+        self
+    }
+
+    /// Checks the permission in the workspace of the path.
+    pub async fn authorize_workspace(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<(WorkspaceAccess, FormFields), ConsoleError> {
+        Ok((self.session.authorize_workspace(app, ids, permission).await?, self.fields))
+    }
+
+    /// Checks the permission in the project of the path.
+    pub async fn authorize_project(
+        self,
+        app: &App,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<(ProjectAccess, FormFields), ConsoleError> {
+        Ok((self.session.authorize_project(app, ids, permission).await?, self.fields))
+    }
+}
+
+/// A form of a [`SetupSession`].
+#[derive(Debug)]
+pub struct SetupForm {
+    pub session: ConsoleSession,
+    pub fields: FormFields,
+}
+
+/// A form sent without a session.
+#[derive(Debug)]
+pub struct VisitorForm {
+    pub fields: FormFields,
+    pub client: ClientInfo,
+    pub request_id: String,
+}
+
+impl FromRequest<HandlerState> for SessionForm {
+    type Rejection = ConsoleError;
+
+    async fn from_request(request: Request, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let (mut parts, body) = request.into_parts();
+        let before = ConsoleSession::from_request_parts(&mut parts, state).await?;
+        let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_SESSION_FORM_BYTES).await?;
+        // Reading the body takes time, during which the session may end or lose a role.
+        let session = ConsoleSession::from_request_parts(&mut parts, state).await?;
+        Ok(SessionForm { session, fields }.with_rate_limit_class(RateLimitClass::Management))
+    }
+}
+
+impl FromRequest<HandlerState> for SetupForm {
+    type Rejection = ConsoleError;
+
+    async fn from_request(request: Request, state: &HandlerState) -> Result<Self, ConsoleError> {
+        let (mut parts, body) = request.into_parts();
+        let SetupSession(before) = SetupSession::from_request_parts(&mut parts, state).await?;
+        let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_FORM_BYTES).await?;
+        let SetupSession(session) = SetupSession::from_request_parts(&mut parts, state).await?;
+        Ok(SetupForm { session, fields })
+    }
+}
+
+impl FromRequest<HandlerState> for VisitorForm {
+    type Rejection = ConsoleError;
+
+    async fn from_request(
+        request: Request,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
+        let (parts, body) = request.into_parts();
+        let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(ConsoleError::invalid_csrf_token)?.to_owned();
+        let fields = read_fields(app, &parts, body, &cookie, MAX_FORM_BYTES).await?;
+        let BrowserClient(client) = BrowserClient::from_headers(&parts.headers, context.client_ip);
+        Ok(VisitorForm { fields, client, request_id: context.request_id.as_str().to_owned() })
+    }
+}
+
+/// Reads a form and verifies that its CSRF token belongs to the cookie.
+async fn read_fields(
+    app: &App,
+    parts: &Parts,
+    body: axum::body::Body,
+    cookie: &str,
+    limit: usize,
+) -> Result<FormFields, ConsoleError> {
+    if is_cross_site(&parts.headers) {
+        return Err(ConsoleError::invalid_csrf_token());
+    }
+    let body = read_form_with_limit(app, &parts.headers, body, limit).await?;
+    let fields = FormFields(Form::parse(&body)?.into_pairs());
+    let token = fields.raw(CSRF_FIELD).unwrap_or_default();
+    if !app.engine.accounts.is_valid_csrf_token(cookie, token) {
+        return Err(ConsoleError::invalid_csrf_token());
+    }
+    Ok(fields)
+}
+
+/// Browsers set `Sec-Fetch-Site` themselves; pages cannot change it.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// Status and text of an error shown beside the form.
+pub fn form_error(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
+    (StatusCode::BAD_REQUEST, Some(to_sentence(&text.to_string())))
+}

@@ -1,0 +1,20 @@
+//! Sessions: sign-in, second factor, OpenID Connect, the user's own account, and the forms and cookies of a session.
+
+mod account;
+pub mod console_session;
+pub mod flash;
+pub mod forms;
+mod openid_connect;
+mod second_factor;
+mod sign_in;
+mod visitor;
+
+use ringtrue_web::routes::Routes;
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .merge(sign_in::routes())
+        .merge(account::routes())
+        .merge(openid_connect::routes())
+        .merge(second_factor::routes())
+}

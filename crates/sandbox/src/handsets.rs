@@ -1,0 +1,160 @@
+//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator.
+
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use ringtrue_domain::{
+    phone::{InvalidPhoneNumber, Msisdn},
+    tenancy::{Mode, Project},
+};
+use ringtrue_engine::{checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms};
+
+use crate::{
+    access::{queue_account, send_automatic_reply},
+    smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
+};
+
+/// Maximum time to wait for delivery. Later deliveries continue in the background.
+const DELIVERY_WAIT: Duration = Duration::from_secs(2);
+
+/// Cheap to clone. Sending fails without a sandbox operator.
+#[derive(Clone, Debug, Default)]
+pub struct Handsets(Option<Arc<Smsc>>);
+
+/// Sender of a simulated SMS: a number, or what cannot be attributed to a subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmsSender(SmsAddress);
+
+impl SmsSender {
+    /// A number, or a sender of [`SmsAddress::of_no_subscriber`].
+    pub fn parse(text: &str) -> Result<Self, InvalidPhoneNumber> {
+        match SmsAddress::of_no_subscriber(text) {
+            Some(address) => Ok(SmsSender(address)),
+            None => Msisdn::parse(text, Mode::Sandbox).map(|number| (&number).into()),
+        }
+    }
+}
+
+impl From<&Msisdn> for SmsSender {
+    fn from(number: &Msisdn) -> Self {
+        SmsSender(number.as_str().into())
+    }
+}
+
+/// Simulated delivery faults of an SMS. None by default.
+#[derive(Clone, Debug, Default)]
+pub struct SmsFaults {
+    pub late_seconds: Option<i64>,
+    pub extra_copies: Option<i64>,
+    pub spoofed_from: Option<SmsSender>,
+    pub garbled: bool,
+    pub parts: Option<i64>,
+    pub out_of_order: bool,
+    pub link_drops: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandsetError {
+    #[error("the sandbox operator is disabled in this deployment")]
+    NoOperator,
+    #[error("the text exceeds the length of an SMS")]
+    TooLong,
+    #[error("the sandbox operator's queue is full")]
+    Busy,
+    #[error("too many simulated messages in transit for this project or workspace; wait until some are delivered")]
+    TooMany,
+}
+
+impl SmsFaults {
+    pub const LATE_SECONDS: RangeInclusive<i64> = 0..=3_600;
+    pub const EXTRA_COPIES: RangeInclusive<i64> = 0..=10;
+    pub const PARTS: RangeInclusive<i64> = 1..=10;
+    pub const LINK_DROPS: RangeInclusive<i64> = 0..=3;
+
+    fn into_fault_script(self) -> FaultScript {
+        let count = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let mut faults = FaultScript::new()
+            .delayed_by(Duration::from_secs(count(self.late_seconds).into()))
+            .duplicated(count(self.extra_copies))
+            // Limited to this message, as all projects share the connection.
+            .losing_responses(count(self.link_drops));
+        if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
+            faults = faults.split_into(parts);
+        }
+        if let Some(sender) = self.spoofed_from {
+            faults = faults.with_spoofed_sender(sender.0);
+        }
+        if self.garbled {
+            faults = faults.garbled();
+        }
+        if self.out_of_order {
+            faults = faults.parts_reversed();
+        }
+        faults
+    }
+}
+
+impl Handsets {
+    pub fn new(smsc: Arc<Smsc>) -> Self {
+        Handsets(Some(smsc))
+    }
+
+    /// Sends an SMS from a handset of a project and waits briefly for its delivery.
+    pub async fn send_sms(
+        &self,
+        project: &Project,
+        from: SmsSender,
+        to: &Msisdn,
+        body: &str,
+        faults: SmsFaults,
+    ) -> Result<(), HandsetError> {
+        let smsc = self.0.as_ref().ok_or(HandsetError::NoOperator)?;
+        let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
+        let sms = Sms::new(from.0, to.as_str(), body)
+            .with_faults(faults.into_fault_script())
+            .with_account(queue_account(project));
+        let delivery = smsc.send(sms).map_err(|error| match error {
+            SendError::QueueFull | SendError::Stopped => HandsetError::Busy,
+            SendError::AccountFull => HandsetError::TooMany,
+            SendError::NotE164 | SendError::TooLong | SendError::Encode(_) => HandsetError::TooLong,
+        })?;
+        if !is_late {
+            let _ = tokio::time::timeout(DELIVERY_WAIT, delivery.wait_for_outcome()).await;
+        }
+        Ok(())
+    }
+
+    /// Sends the SMS that a check expects from the handset with this number.
+    pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
+        let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
+        let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
+        send_automatic_reply(smsc, project, &expected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders() {
+        let kind = |text: &str| match SmsSender::parse(text) {
+            Ok(SmsSender(SmsAddress::Number(number))) => number,
+            Ok(SmsSender(SmsAddress::Raw(address))) => address.ton.to_string(),
+            Err(error) => error.to_string(),
+        };
+        for (text, expected) in [
+            ("+990123456700", "+990123456700"),
+            ("", "unknown"),
+            ("112", "network_specific"),
+            ("80123456", "network_specific"),
+            ("My Bank", "alphanumeric"),
+            ("3-2-1 Bank", "alphanumeric"),
+            ("ELEVENCHARS", "alphanumeric"),
+        ] {
+            assert_eq!(kind(text), expected, "{text}");
+        }
+        for invalid in ["12", "990123456700", "TWELVE CHARS", "+12", "Bücher", "---", "BANK\n", "+BANK"] {
+            assert!(SmsSender::parse(invalid).is_err(), "{invalid}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Callbacks: delivery, resends and URLs.
+
+pub mod delivery;
+pub mod resends;
+pub mod urls;

@@ -1,0 +1,5 @@
+//! Verifications, and their hosted page.
+
+pub mod api;
+pub mod control;
+pub mod page;

@@ -1,0 +1,42 @@
+//! Static files of pages, and those that all pages use.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
+
+/// Content type of all pages.
+pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
+/// Caching of files that change with the release only.
+pub const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// A file that is compiled in and served at its path.
+#[derive(Debug, Clone, Copy)]
+pub struct Asset {
+    pub path: &'static str,
+    pub content_type: &'static str,
+    pub body: &'static str,
+}
+
+/// Style and icon of all pages.
+pub const SHARED_ASSETS: [Asset; 2] = [
+    Asset {
+        path: "/assets/style.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("../assets/style.css"),
+    },
+    Asset { path: "/assets/icon.svg", content_type: "image/svg+xml", body: include_str!("../assets/icon.svg") },
+];
+
+/// Applies the theme that the user chose in the console, on all pages.
+pub const THEME_SCRIPT: Asset = Asset {
+    path: "/assets/theme.js",
+    content_type: "text/javascript; charset=utf-8",
+    body: include_str!("../assets/theme.js"),
+};
+
+impl IntoResponse for Asset {
+    fn into_response(self) -> Response {
+        let content_type = HeaderValue::from_static(self.content_type);
+        ([(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, CACHE_FOR_AN_HOUR)], self.body).into_response()
+    }
+}

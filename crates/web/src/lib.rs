@@ -1,0 +1,22 @@
+//! What every HTTP door shares: state, request context, routes, middleware, bodies, parameters and problems.
+//!
+//! The API, its pages and the console are crates on top of this one, and do not depend on each other. Their handlers
+//! parse input, call a use case of the engine and render the result. The [`middleware`] renders errors.
+//!
+//! Deliberately absent: handlers, the configuration, the database and listeners.
+
+pub mod app;
+pub mod assets;
+pub mod authorization_forwarder;
+pub mod body;
+pub mod development;
+pub mod error_catalog;
+pub mod metrics;
+pub mod middleware;
+pub mod parameters;
+pub mod problem;
+pub mod rate_limit;
+pub mod request_context;
+mod request_limits;
+pub mod response;
+pub mod routes;

@@ -1,0 +1,262 @@
+//! Metadata of a request, shared by the middleware, the router and the handlers.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::{extract::FromRef, response::Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    id::uuid_v7,
+    lifecycle::CheckId,
+    tenancy::{Credential, Mode},
+};
+use ringtrue_engine::{
+    ports::request_log::{Rejection, RequestLogEntry},
+    rate_limits::{RateLimitClass, RateLimitState},
+    request_log::redaction,
+};
+use uuid::fmt::Hyphenated;
+
+use crate::{
+    app::App,
+    problem::{Problem, ProblemAudience},
+};
+
+/// State passed to handlers and extractors.
+#[derive(Clone, Debug)]
+pub struct HandlerState {
+    pub app: App,
+    pub context: Arc<RequestContext>,
+}
+
+impl FromRef<HandlerState> for App {
+    fn from_ref(state: &HandlerState) -> Self {
+        state.app.clone()
+    }
+}
+
+impl FromRef<HandlerState> for Arc<RequestContext> {
+    fn from_ref(state: &HandlerState) -> Self {
+        Arc::clone(&state.context)
+    }
+}
+
+/// What a route declares about itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoutePolicy {
+    /// Limit that a request counts against. Responses carry its headers.
+    pub rate_limit: Option<RateLimitClass>,
+    /// Whether requests are recorded in the request log of the project.
+    pub is_logged: bool,
+    /// Whether `Idempotency-Key` is supported.
+    pub is_idempotent: bool,
+    pub on_disconnect: OnDisconnect,
+    /// Whether clients expect the errors of RFC 6749.
+    pub is_oauth_endpoint: bool,
+}
+
+/// What happens to a handler when its client disconnects or its request times out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDisconnect {
+    #[default]
+    Cancel,
+    Complete,
+}
+
+/// The route that a request was assigned to.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchedRoute {
+    /// Path template for metrics and logs, which must not contain paths.
+    pub template: &'static str,
+    pub policy: RoutePolicy,
+}
+
+impl MatchedRoute {
+    /// Match for a request that no handler serves: the policy applies, and metrics show `unmatched` instead of a path template.
+    pub fn unmatched(policy: RoutePolicy) -> Self {
+        MatchedRoute { template: "unmatched", policy }
+    }
+}
+
+/// Created by the middleware, completed by the router and the extractors.
+#[derive(Debug)]
+pub struct RequestContext {
+    pub received_at: Timestamp,
+    /// Client address: the peer, or the address forwarded by a trusted proxy.
+    pub client_ip: IpAddr,
+    /// Remote end of the connection.
+    pub peer: SocketAddr,
+    pub request_id: RequestId,
+    /// Mode of the caller's project, set after authentication.
+    pub project_mode: OnceLock<Mode>,
+    /// Rate limit after this request was counted.
+    pub limit_state: OnceLock<RateLimitState>,
+    route: OnceLock<MatchedRoute>,
+    audience: OnceLock<ProblemAudience>,
+    log_draft: OnceLock<RequestLogDraft>,
+}
+
+impl RequestContext {
+    pub fn new(received_at: Timestamp, client_ip: IpAddr, peer: SocketAddr, request_id: RequestId) -> Self {
+        RequestContext {
+            received_at,
+            client_ip,
+            peer,
+            request_id,
+            project_mode: OnceLock::new(),
+            limit_state: OnceLock::new(),
+            route: OnceLock::new(),
+            audience: OnceLock::new(),
+            log_draft: OnceLock::new(),
+        }
+    }
+
+    /// Applies the policy of a route to the request.
+    pub fn enter_route(&self, app: &App, route: MatchedRoute, uri: &Uri, headers: &HeaderMap) {
+        let _ = self.route.set(route);
+        if route.policy.is_oauth_endpoint {
+            let _ = self.audience.set(ProblemAudience::oauth_client(headers));
+        }
+        if route.policy.is_logged && app.engine.request_log.is_enabled() {
+            let target = uri.query().and(uri.path_and_query()).cloned();
+            let _ = self.log_draft.set(RequestLogDraft { target, ..RequestLogDraft::default() });
+        }
+    }
+
+    pub fn route(&self) -> MatchedRoute {
+        self.route.get().copied().unwrap_or_else(|| MatchedRoute::unmatched(RoutePolicy::default()))
+    }
+
+    /// Recipient of all problems of the route, if it declares one.
+    pub fn audience(&self) -> Option<ProblemAudience> {
+        self.audience.get().copied()
+    }
+
+    /// Sets the authenticated client of the request log entry. The first call wins.
+    pub fn log_client(&self, credential: Arc<Credential>) {
+        if let Some(draft) = self.log_draft.get() {
+            let _ = draft.client.set(LoggedClient { credential, authenticated: true });
+        }
+    }
+
+    /// Sets the client that the request names without proof.
+    pub fn log_claimed_client(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) {
+        if let Some(draft) = self.log_draft.get()
+            && let Some(credential) = credential()
+        {
+            let _ = draft.client.set(LoggedClient { credential, authenticated: false });
+        }
+    }
+
+    /// Sets the body. Only its structure is recorded, and only for rejected requests.
+    pub fn log_body(&self, body: &Bytes) {
+        if let Some(draft) = self.log_draft.get() {
+            let _ = draft.body.set(body.clone());
+        }
+    }
+
+    /// Sets the check that the request creates or names.
+    pub fn log_check(&self, id: impl FnOnce() -> Option<CheckId>) {
+        if let Some(draft) = self.log_draft.get()
+            && let Some(id) = id()
+        {
+            let _ = draft.check.set(id);
+        }
+    }
+
+    /// Records the request if its project is known and the sampler admits it.
+    pub fn submit_log_entry(&self, app: &App, method: &Method, response: &Response, elapsed: Duration) {
+        let Some(RequestLogDraft { client, body, check, target }) = self.log_draft.get() else { return };
+        let Some(LoggedClient { credential, authenticated }) = client.get() else { return };
+        let Some(project) = credential.owner.project() else { return };
+        let (at, status, log) = (self.received_at, response.status().as_u16(), &app.engine.request_log);
+        let Some(skipped) = log.sample(project, *authenticated, status, at) else { return };
+        let problem = response.extensions().get::<Problem>();
+        log.enqueue(RequestLogEntry {
+            id: uuid_v7(at, app.engine.entropy().bytes()),
+            project,
+            at,
+            request_id: self.request_id.as_str().to_owned(),
+            method: method.as_str().to_owned(),
+            route: self.route().template.to_owned(),
+            // A missing check, or one of another project, is not linked.
+            check: check.get().copied().filter(|_| !matches!(status, 403 | 404)),
+            status,
+            rejection: problem.map(|problem| Rejection {
+                error_code: problem.code.entry().code.to_owned(),
+                detail: redaction::redact_error_detail(&problem.detail),
+            }),
+            client: credential.client_id.clone(),
+            authenticated: *authenticated,
+            duration_micros: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            query: target.as_ref().and_then(PathAndQuery::query).map(redaction::redact_query),
+            body: body.get().filter(|_| problem.is_some()).map(|body| redaction::redact_body(body)),
+            skipped,
+        });
+    }
+}
+
+/// References from which the request log entry is built, for the few requests that the sampler admits.
+#[derive(Default, derive_more::Debug)]
+#[debug("RequestLogDraft(…)")]
+struct RequestLogDraft {
+    client: OnceLock<LoggedClient>,
+    body: OnceLock<Bytes>,
+    check: OnceLock<CheckId>,
+    /// Only set if there is a query.
+    target: Option<PathAndQuery>,
+}
+
+struct LoggedClient {
+    credential: Arc<Credential>,
+    /// Whether the secret or token was verified.
+    authenticated: bool,
+}
+
+/// Identifies a request in logs, in the audit log and in its response.
+#[derive(Clone, Debug)]
+pub enum RequestId {
+    /// From the `X-Request-Id` header.
+    FromHeader(HeaderValue),
+    /// Generated UUID, stored inline.
+    Generated([u8; Hyphenated::LENGTH]),
+}
+
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+impl RequestId {
+    /// Takes the id from the header if it is valid, otherwise generates one.
+    pub fn from_headers(app: &App, headers: &HeaderMap, now: Timestamp) -> Self {
+        let is_valid = |id: &&HeaderValue| {
+            let id = id.as_bytes();
+            (1..=128).contains(&id.len())
+                && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        };
+        if let Some(given) = headers.get(X_REQUEST_ID).filter(is_valid) {
+            return RequestId::FromHeader(given.clone());
+        }
+        let id = uuid_v7(now, app.engine.entropy().bytes());
+        let mut text = [0; Hyphenated::LENGTH];
+        id.hyphenated().encode_lower(&mut text);
+        RequestId::Generated(text)
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            RequestId::FromHeader(id) => id.to_str().unwrap_or_default(),
+            RequestId::Generated(id) => std::str::from_utf8(id).unwrap_or_default(),
+        }
+    }
+
+    pub fn to_header(&self) -> HeaderValue {
+        match self {
+            RequestId::FromHeader(id) => id.clone(),
+            RequestId::Generated(id) => HeaderValue::from_bytes(id).unwrap_or(HeaderValue::from_static("none")),
+        }
+    }
+}
