@@ -21,33 +21,33 @@ use crate::argument_values::{
 /// Commands that call the HTTP API of a server with a credential.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Save the credential of a project or workspace for the API client commands. Prompts for what is missing; the
+    /// Save a project's or workspace's credential for the API client commands. Prompts for what is missing; the
     /// secret is read without echo, from standard input or from `RINGTRUE_CLIENT_SECRET`.
     Login(LoginArguments),
     /// Delete a saved profile
     Logout(ProfileOption),
     /// List the saved profiles
     Profiles,
-    /// Show the profile: its server, workspace and project, and the scopes of its credentials
+    /// Show the profile: its server, workspace and project, and its credentials' scopes
     Whoami(ProfileOption),
-    /// Print the URL of a page of the server, and open it in a browser
+    /// Print a server page's URL, and open it in a browser
     Open(OpenArguments),
     /// Print an access token
     Token {
         #[command(flatten)]
         profile_option: ProfileOption,
-        /// Scope of the token
+        /// The token's scope
         #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
         scope: Scope,
     },
-    /// Verify a number from start to end: create a verification, act as the user in the sandbox, and print every change
+    /// Verify a number from start to end, with a simulated phone in the sandbox
     Verify(VerifyArguments),
-    /// Verification: the best available method, with fallback to the next one
+    /// Verification: try the best method first, then the next one
     #[command(alias = "verifications")]
     Verification(WithProfile<VerificationAction>),
     /// Reverse SMS: the user texts a code from the claimed number
     ReverseSms(WithProfile<ReverseSmsAction>),
-    /// Secure SNA: the phone opens a URL, and its operator confirms the claimed number
+    /// Secure SNA (silent network authentication): the phone opens a URL, and its operator confirms the claimed number
     SecureSna(WithProfile<SecureSnaAction>),
     /// Discovery: the phone opens a URL, and its operator returns the number
     Discovery(WithProfile<DiscoveryAction>),
@@ -56,13 +56,13 @@ pub enum ClientCommand {
     /// Create and show projects
     #[command(alias = "project")]
     Projects(WithProfile<ProjectsAction>),
-    /// Show the usage of a workspace: counts by product and period
+    /// Show a workspace's usage: counts by product and period
     Usage(UsageArguments),
-    /// Show the audit log of a workspace, newest first
+    /// Show a workspace's audit log, newest first
     Audit(AuditArguments),
-    /// Show the request log of a project: recent API requests without their values, oldest first
+    /// Show a project's request log: recent API requests without their values, oldest first
     Logs(LogsArguments),
-    /// Send any request to the API, with a token of the right scope. Prints the status on standard error, the body on
+    /// Send any request to the API, with a token for the right scope. Prints the status on standard error, the body on
     /// standard output.
     Api(ApiArguments),
     /// Resend callbacks
@@ -70,13 +70,13 @@ pub enum ClientCommand {
     Callbacks(WithProfile<CallbacksAction>),
     /// Print new and changed checks until Ctrl+C
     Tail(TailArguments),
-    /// Sandbox: act as the user of a check or verification: text the code or open the URL
+    /// Act as the user in the sandbox: text the code or open the URL
     Trigger(TriggerArguments),
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct ProfileOption {
-    /// Profile of `ringtrue login` [default: `RINGTRUE_PROFILE`, or `default`]
+    /// Profile from `ringtrue login` [default: `RINGTRUE_PROFILE`, or `default`]
     #[arg(long, global = true, value_name = "NAME")]
     pub profile: Option<ProfileName>,
 }
@@ -93,16 +93,16 @@ pub struct WithProfile<A: Subcommand> {
 pub struct LoginArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
-    /// URL of the server: https, or http on this machine
+    /// The server's URL: https, or http on this machine
     #[arg(long, value_name = "URL")]
     pub base_url: Option<SecureUrl>,
-    /// Client id of a project or workspace. A profile holds up to one of each.
+    /// A project's or workspace's client id. A profile holds up to one of each.
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub client_id: Option<String>,
     /// Extra CA certificates to trust (PEM)
     #[arg(long, value_name = "PATH")]
     pub ca_file: Option<PathBuf>,
-    /// Read URL and credentials from the data directory of `ringtrue dev`, such as ringtrue-data
+    /// Read URL and credentials from `ringtrue dev`'s data directory, such as ringtrue-data
     #[arg(long, value_name = "DIR", conflicts_with_all = ["base_url", "client_id", "ca_file"])]
     pub data: Option<PathBuf>,
 }
@@ -173,7 +173,7 @@ pub enum SimSwapAction {
 
 #[derive(Debug, Subcommand)]
 pub enum VerificationAction {
-    /// Create a verification, and print its first step and the URL of the hosted page
+    /// Create a verification, and print its first step and the hosted page's URL
     Create {
         number: PrivateArgument,
         #[command(flatten)]
@@ -185,10 +185,10 @@ pub enum VerificationAction {
         #[command(flatten)]
         verification: VerificationOptions,
     },
-    /// Give up the current step, and print the next one
+    /// Skip the current step, and print the next one
     Next {
         verification: CheckId,
-        /// Give up the step only if it has this method
+        /// Skip the step only if it has this method
         #[arg(long, value_parser = method_parser())]
         method: Option<Method>,
     },
@@ -205,13 +205,13 @@ pub struct VerificationOptions {
     /// Methods in order [default: the project's methods]
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method_parser())]
     pub methods: Vec<Method>,
-    /// After a match, ask whether the SIM was changed in this period
+    /// After a match, check for a SIM change in this period
     #[arg(long, value_name = "MINUTES")]
     pub sim_swap_period: Option<u32>,
-    /// Country of a number in national form, such as GB
+    /// Country for a number in national form, such as GB
     #[arg(long, value_name = "CODE")]
     pub country: Option<String>,
-    /// Language of the hosted page, such as pt-BR [default: the browser's]
+    /// The hosted page's language, such as pt-BR [default: the browser's]
     #[arg(long, value_name = "TAG")]
     pub locale: Option<String>,
 }
@@ -230,10 +230,10 @@ pub struct VerifyArguments {
     pub device: DeviceArguments,
     #[command(flatten)]
     pub options: VerificationOptions,
-    /// Number of the simulated SIM, such as +990123456700 [default: the number, if it begins with +990]
+    /// The simulated SIM's number, such as +990123456700 [default: the number, if it begins with +990]
     #[arg(long, value_name = "NUMBER")]
     pub sim: Option<PrivateArgument>,
-    /// The simulated phone has no mobile data: gives up Secure SNA
+    /// Simulate a phone without mobile data, which skips Secure SNA
     #[arg(long)]
     pub no_mobile_data: bool,
 }
@@ -244,7 +244,7 @@ pub enum ReadAction {
     Get { check: CheckId },
     /// List checks, newest first
     List(ListArguments),
-    /// Watch a check until it concludes; exit code 0 if it completes. Without a check id, watch all checks.
+    /// Watch a check until it ends; exit code 0 if it completes. Without a check id, watch all checks.
     Watch {
         check: Option<CheckId>,
         #[command(flatten)]
@@ -260,7 +260,7 @@ pub struct NewCheck {
     /// Repeating a key within a day returns the first response
     #[arg(long, value_name = "TEXT")]
     pub idempotency_key: Option<String>,
-    /// Watch the check until it concludes, as `watch` does
+    /// Watch the check until it ends, as `watch` does
     #[arg(long)]
     pub watch: bool,
 }
@@ -274,10 +274,10 @@ pub struct CallbackArguments {
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct DeviceArguments {
-    /// Expected IP address of the phone
+    /// The phone's expected IP address
     #[arg(long, value_name = "IP")]
     pub device_ip: Option<String>,
-    /// Final redirect of the phone [default: the project's redirect URL]
+    /// The phone's final redirect [default: the project's redirect URL]
     #[arg(long, value_name = "URL")]
     pub redirect_url: Option<String>,
 }
@@ -318,22 +318,22 @@ pub struct PollInterval {
 
 #[derive(Debug, Subcommand)]
 pub enum CallbacksAction {
-    /// Resend callbacks of concluded checks: the same body, in a new series of attempts
+    /// Resend the callbacks for checks that have ended
     Resend(ResendArguments),
 }
 
 #[derive(Debug, Args)]
 pub struct ResendArguments {
-    /// Ids of the checks
+    /// Check ids
     #[arg(value_name = "CHECK", required_unless_present = "since", conflicts_with = "since")]
     pub checks: Vec<CheckId>,
-    /// All checks that concluded since then: 90s, 10m, 2h, 1d, or a time such as 2026-11-14T09:30:00Z
+    /// All checks that ended since then: 90s, 10m, 2h, 1d, or a time such as 2026-11-14T09:30:00Z
     #[arg(long, value_name = "AGE")]
     pub since: Option<Since>,
     /// Only checks with this final status. May be repeated.
     #[arg(long, value_name = "STATUS", requires = "since", value_delimiter = ',', ignore_case = true)]
     pub status: Vec<FinalStatus>,
-    /// Only checks of this product. May be repeated.
+    /// Only this product's checks. May be repeated.
     #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CALLBACKS))]
     pub product: Vec<Product>,
 }
@@ -342,7 +342,7 @@ pub struct ResendArguments {
 pub struct TailArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
-    /// Only checks of this product. May be repeated.
+    /// Only this product's checks. May be repeated.
     #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CHECKS))]
     pub product: Vec<Product>,
     /// RSQL filter, such as `reference_id=='login-*'`
@@ -364,17 +364,17 @@ pub enum ProjectsAction {
 
 #[derive(Debug, Args)]
 pub struct NewProject {
-    /// Unique name of 1 to 100 characters
+    /// Unique name, 1 to 100 characters
     pub name: String,
     #[arg(long, value_enum, default_value_t = ProjectMode::Sandbox)]
     pub mode: ProjectMode,
     /// Enabled products [default: all]
     #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(Product::VARIANTS))]
     pub products: Option<Vec<Product>>,
-    /// URL that receives the results of checks
+    /// URL that receives check results
     #[arg(long, value_name = "URL")]
     pub callback_url: Option<String>,
-    /// Final redirect of phones in Secure SNA and Discovery
+    /// The phones' final redirect in Secure SNA and Discovery
     #[arg(long, value_name = "URL")]
     pub redirect_url: Option<String>,
     /// Save the new credential in the profile, and do not print its secret
@@ -395,21 +395,21 @@ pub struct TriggerArguments {
     pub profile_option: ProfileOption,
     /// Check created with this profile [default: the most recent one]
     pub check: Option<CheckId>,
-    /// Number of the simulated SIM, such as +990123456700 [default: the number of the check]
+    /// The simulated SIM's number, such as +990123456700 [default: the check's number]
     #[arg(long, value_name = "NUMBER")]
     pub sim: Option<PrivateArgument>,
     /// Fault to inject into the SMS: late[=SECONDS], duplicate[=COPIES], spoofed[=SENDER], garbled, split[=PARTS]. May be
     /// repeated.
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<SmsFault>,
-    /// Redeem the code of a silent check
+    /// Redeem a silent check's code
     #[arg(long)]
     pub redeem: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct SelftestArguments {
-    /// Test the server of this profile, whose project must be a sandbox project [default: a temporary server]
+    /// Test this profile's server, in a sandbox project [default: a temporary server]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<ProfileName>,
     /// Also wait for a check to expire. Not needed for the temporary server.
@@ -422,17 +422,17 @@ pub struct ListenArguments {
     /// Address and port to listen on, by plain HTTP; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9099")]
     pub listen: SocketAddr,
-    /// URL of the public keys: https, or http on this machine [default: the keys of `ringtrue dev`]
+    /// The public keys' URL: https, or http on this machine [default: `ringtrue dev`'s keys]
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub jwks: Option<SecureUrl>,
     /// Data directory of the `ringtrue dev` that sends the callbacks
     #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
     pub data: PathBuf,
-    /// Resume with this profile: callbacks of its project that were missed while not listening are resent at the next
-    /// start, and each is handled once. Uses the public keys of the profile's server.
+    /// Resume with this profile: has callbacks resent that you missed while not listening, and handles each once.
+    /// Uses the public keys from the profile's server.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
     pub profile: Option<ProfileName>,
-    /// Accept callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
+    /// Accept sandbox callbacks, which prove nothing about a number. Always on for `ringtrue dev`.
     #[arg(long)]
     pub accept_sandbox: bool,
     /// Forward callbacks with a valid signature to an application on this machine, headers and body unchanged, and
@@ -452,13 +452,13 @@ pub struct ListenArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum EligibilityAction {
-    /// Ask a server which products can verify the user of a number
+    /// Ask a server which products can verify a number
     Number {
         number: PrivateArgument,
         #[command(flatten)]
         profile_option: ProfileOption,
     },
-    /// Ask a server which products can verify the user of a device IP address
+    /// Ask a server which products can verify a device's IP address
     Ip {
         ip: String,
         #[command(flatten)]
@@ -477,7 +477,7 @@ pub struct CredentialOwnerArguments {
 
 #[derive(Debug, Args)]
 pub struct NewCredential {
-    /// Scopes of the credential [default: all scopes of its owner]
+    /// The credential's scopes [default: all its owner's scopes]
     #[arg(long, value_name = "SCOPE", value_delimiter = ',', value_parser = scope_parser())]
     pub scopes: Vec<Scope>,
     /// Expiry time, such as 2027-01-31T00:00:00Z [default: never]
@@ -533,7 +533,7 @@ pub struct UsageArguments {
     /// Length of a period
     #[arg(long, value_enum, default_value_t = UsagePeriod::Day)]
     pub by: UsagePeriod,
-    /// Only this project [default: all projects of the workspace]
+    /// Only this project [default: all the workspace's projects]
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
     /// A line for each project, status, match and network
@@ -566,10 +566,10 @@ pub struct AuditArguments {
 pub struct LogsArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
-    /// Project of the requests [default: the project of the profile, or the only one of the workspace]
+    /// The requests' project [default: the profile's, or the workspace's only one]
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
-    /// Only responses of this class
+    /// Only responses in this class
     #[arg(long, value_name = "CLASS", value_enum)]
     pub status: Option<ResponseClass>,
     /// Only responses with this error code, such as `bad_request`
@@ -607,13 +607,13 @@ pub struct ApiArguments {
     pub profile_option: ProfileOption,
     #[arg(value_parser = http_method_parser(), ignore_case = true)]
     pub method: http::Method,
-    /// Path and query, such as `/v1/verifications?size=5`. `{workspace_id}` and `{project_id}` stand for those of the
-    /// profile.
+    /// Path and query, such as `/v1/verifications?size=5`. `{workspace_id}` and `{project_id}` stand for the
+    /// profile's.
     pub path: PrivateArgument,
     /// JSON body: the text itself, `@FILE`, or `-` for standard input
     #[arg(long, short, value_name = "JSON")]
     pub data: Option<PrivateArgument>,
-    /// Scope of the token [default: the scope of the path]
+    /// The token's scope [default: the path's]
     #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
     pub scope: Option<Scope>,
     /// Repeating a key within a day returns the first response

@@ -28,7 +28,7 @@ pub enum CommandError {
     #[error("{message}\n  {hint}")]
     NotSignedIn { message: String, hint: String },
     /// A device was redirected to its operator, and not back.
-    #[error("the operator did not answer\n  The check expires at the end of its ttl.")]
+    #[error("the operator did not answer\n  The check expires when its ttl ends.")]
     OperatorSilent,
     /// The command has already printed the reason.
     #[error("")]

@@ -91,7 +91,7 @@ impl Profile {
     /// Reads the `dev.json` of `ringtrue dev`.
     pub(crate) fn read_dev_file(path: &Path) -> Result<Self, String> {
         let text = fs::read(path).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&text).map_err(|_| "not a file of `ringtrue dev`".to_owned())
+        serde_json::from_slice(&text).map_err(|_| "not a `ringtrue dev` file".to_owned())
     }
 
     /// URL of the public keys that verify callbacks.

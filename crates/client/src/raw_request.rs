@@ -63,7 +63,7 @@ fn resolve_path(base_url: &Url, path: &str) -> Result<Url, CommandError> {
     url.filter(|url| url.origin() == base_url.origin()).ok_or_else(|| {
         CommandError::usage(
             "the path must begin with a single `/`",
-            format!("Use a path of {base_url}, such as /v1/verifications. `ringtrue open docs` lists them."),
+            format!("Use a path on {base_url}, such as /v1/verifications. `ringtrue open docs` lists them."),
         )
     })
 }
@@ -86,7 +86,7 @@ fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     if is_below(&["v1"]) {
         let scopes: Vec<&str> = Scope::all().map(Scope::into_str).collect();
         return Err(CommandError::usage(
-            "the path does not determine the scope of the token",
+            "the path does not determine the token's scope",
             format!("Check the path, or set --scope to one of: {}.", scopes.join(", ")),
         ));
     }

@@ -276,7 +276,7 @@ pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<
             }
         }
     }
-    Err(CommandError::with_hint("too many redirects", "Report this to the operator of the server."))
+    Err(CommandError::with_hint("too many redirects", "Report this to the server's operator."))
 }
 
 fn result_fields(url: &Url) -> Value {

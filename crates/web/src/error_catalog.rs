@@ -44,7 +44,7 @@ error_catalog! {
         "A token or revoke request lacks a parameter, repeats one, is not form-encoded, or contains credentials in both the header and the body. API calls with more than one access token also get this error.",
         "Send either one `Authorization` header or the form fields `client_id` and `client_secret`, and each other parameter once.";
     InvalidScope: BAD_REQUEST "invalid_scope" "Invalid scope",
-        "The scope is unknown, names more than one value, or is not available to this credential. Product scopes require a credential of a project that is enabled for the product; `management` requires a workspace credential.",
+        "The scope is unknown, names more than one value, or is not available to this credential. Product scopes need a credential from a project that is enabled for the product; `management` needs a workspace credential.",
         "Request exactly one scope that the credential has. Request a separate token for each product.";
     UnsupportedGrantType: BAD_REQUEST "unsupported_grant_type" "Unsupported grant type",
         "The token endpoint supports the grant type `client_credentials` only.",
@@ -56,10 +56,10 @@ error_catalog! {
         "The phone number is not in E.164 format: a leading `+`, an assigned country code and a valid length for that country. Other notations are not converted.",
         "Send the number as `+` followed by digits, without spaces, dashes or a national trunk prefix. Numbers that begin with +990 are valid in sandbox projects only.";
     MnoNotSupported: BAD_REQUEST "mno_not_supported" "Operator not supported",
-        "The operator that serves this number is unknown, or does not currently support this product. For a verification: it supports none of the methods.",
+        "We do not know which operator serves this number, or the operator does not currently support this product. For a verification, it supports none of the methods.",
         "Offer the user another verification method. Use Eligibility to find out in advance which products a number supports.";
     PeriodInvalid: BAD_REQUEST "period_invalid" "Invalid period",
-        "The period of a SIM Swap check, or the `sim_swap_period` of a verification, is not an integer from 60 to 540000.",
+        "A SIM Swap check's `period`, or a verification's `sim_swap_period`, is not an integer from 60 to 540000.",
         "Send the period in minutes. A SIM Swap check without `period` covers one week.";
     IpInvalid: BAD_REQUEST "ip_invalid" "Invalid IP address",
         "The value is not a valid IPv4 or IPv6 address.",
@@ -69,10 +69,10 @@ error_catalog! {
         "Submit the `code` that the device received at the end of the redirect chain to the check that it belongs to.";
     CallbackUrlInvalid: BAD_REQUEST "callback_url_invalid" "Invalid callback URL",
         "The callback URL is not an absolute https URL with a public address: the scheme is wrong, it contains credentials or a fragment, it is too long, or it points into a private network.",
-        "Use a public https URL. Sandbox projects may use http. The administrator of this deployment can allow additional hosts and address ranges.";
+        "Use a public https URL. Sandbox projects may use http. This deployment's administrator can allow additional hosts and address ranges.";
     RedirectUrlInvalid: BAD_REQUEST "redirect_url_invalid" "Invalid redirect URL",
-        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long; or the `redirect_origins` of the project do not contain its origin.",
-        "Use an https URL, such as a universal link of your app, of an origin that the project allows. Sandbox projects may use http.";
+        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long; or the project's `redirect_origins` do not contain its origin.",
+        "Use an https URL, such as your app's universal link, with an origin that the project allows. Sandbox projects may use http.";
     Unauthorized: UNAUTHORIZED "unauthorized" "Unauthorized",
         "The access token is missing, expired, revoked or issued by another region, or its credential or project is no longer active.",
         "Request a new token with `POST /oauth2/token` and send it as `Authorization: Bearer <token>`. Tokens in the query string are not accepted.";
@@ -81,28 +81,28 @@ error_catalog! {
         "Send `client_id` and `client_secret` by HTTP Basic or as form fields. A lost secret cannot be recovered: create a new credential and delete the old one.";
     Forbidden: FORBIDDEN "forbidden" "Forbidden",
         "The token is valid but does not permit this request: it lacks the scope, its project is not enabled for the product, or the resource belongs to another project or workspace.",
-        "`detail` contains the reason. Request a token with the scope of this call, using a credential of the project or workspace that owns the resource.";
+        "`detail` contains the reason. Request a token for this call's scope, with a credential from the project or workspace that owns the resource.";
     NotFound: NOT_FOUND "not_found" "Not found",
         "No resource exists at this path.",
         "Compare the path with the reference at `/docs`. The paths of all product and management calls begin with `/v1`.";
     CheckNotFound: NOT_FOUND "check_not_found" "Check not found",
         "No check or verification has this id.",
-        "Use the `check_id` or `verification_id` of a create response, at the path of the product that created it.";
+        "Use the `check_id` or `verification_id` from the create response, at the path for the same product.";
     SubscriberNotFound: NOT_FOUND "subscriber_not_found" "Subscriber not found",
-        "The number is not assigned to an active subscriber, according to the number sources of this deployment.",
+        "According to this deployment's number sources, no active subscriber has this number.",
         "Ask the user to check the number, or use another way to reach them.";
     NetworkNotFound: NOT_FOUND "network_not_found" "Network not found",
         "The IP address does not belong to a known network. Private and reserved addresses do not belong to any network.",
         "Send the public address that your server sees when the device connects over mobile data.";
     WorkspaceNotFound: NOT_FOUND "workspace_not_found" "Workspace not found",
         "No workspace has this id.",
-        "Use `GET /v1/management/workspaces` to get the workspace of your credential.";
+        "Call `GET /v1/management/workspaces` to find your credential's workspace.";
     ProjectNotFound: NOT_FOUND "project_not_found" "Project not found",
         "The workspace has no project with this id.",
-        "List the projects of the workspace and use a `project_id` from the response.";
+        "List the workspace's projects, and use a `project_id` from the response.";
     CredentialNotFound: NOT_FOUND "credential_not_found" "Credential not found",
         "The project or workspace has no active credential with this `client_id`. It may have been deleted.",
-        "List the credentials of the project or workspace.";
+        "List the project's or workspace's credentials.";
     MethodNotAllowed: METHOD_NOT_ALLOWED "method_not_allowed" "Method not allowed",
         "The path does not support this method.",
         "Use one of the methods in the `Allow` header. Projects cannot be deleted; disable them instead.";
@@ -113,17 +113,17 @@ error_catalog! {
         "The device has not completed the redirect chain, so there is no code to redeem. A verification may have moved on to a step without a code.",
         "Open the check's `url` on the device, and submit the code from the end of the redirect chain.";
     CheckAlreadyCompleted: CONFLICT "check_already_completed" "Check already completed",
-        "The check or verification has concluded: the code of the check was redeemed, or it failed. Opening the check's `url` again also returns this error.",
+        "The check or verification has ended: its code was redeemed, or it failed. You also get this error if you open the check's `url` again.",
         "Read the check or verification to get its result. Create a new one to try again.";
     IpMismatch: CONFLICT "ip_mismatch" "IP address mismatch",
-        "The device connected from a different address than the `device_ip` of the check. The check has failed.",
+        "The device connected from a different address than the check's `device_ip`. The check has failed.",
         "Take the address from a connection that the device itself makes to your backend over mobile data, or omit `device_ip`.";
     IpMsisdnMismatch: CONFLICT "ip_msisdn_mismatch" "Network mismatch",
         "The device is connected to a different mobile network than the one that serves the number. The check has failed.",
         "The user may have two SIM cards and use the other one for data. Offer another verification method.";
     CheckStillOpen: CONFLICT "check_still_open" "Check still open",
-        "The check or verification has not concluded, so there is no callback to resend.",
-        "Wait until it concludes. The callback is then sent automatically.";
+        "The check or verification has not ended, so there is no callback to resend.",
+        "Wait until it ends. We then send the callback automatically.";
     CallbackMissing: CONFLICT "callback_missing" "No callback",
         "The check was created without a `callback_url` and its project had none at that time. SIM Swap checks never have callbacks.",
         "Read the check to get its result. Set a `callback_url` in the create request or in the project configuration for future checks.";
@@ -134,20 +134,20 @@ error_catalog! {
         "Another project in the workspace has this name.",
         "Choose another name, or rename the other project.";
     LimitReached: CONFLICT "limit_reached" "Limit reached",
-        "A limit is reached: the projects of a workspace, the active credentials of a project or workspace, the members and pending invitations of a workspace, or the resends of a callback. `detail` names the limit.",
-        "For projects, reuse a disabled one. For credentials, delete unused ones; `last_used_at` helps to find them. For members, remove a member or withdraw an invitation in the console. The administrator of this deployment can raise these limits.\n\nA callback can be resent 20 times. Read the check to get its result instead.";
+        "You have reached a limit: a workspace's projects, a project's or workspace's active credentials, a workspace's members and pending invitations, or a callback's resends. `detail` names the limit.",
+        "For projects, reuse a disabled one. For credentials, delete unused ones; `last_used_at` helps to find them. For members, remove a member or withdraw an invitation in the console. This deployment's administrator can raise these limits.\n\nYou can resend a callback 20 times. After that, read the check to get its result.";
     LastCredential: CONFLICT "last_credential" "Last credential",
-        "The credential is the last live one of its workspace. Expired credentials and those that were replaced do not count.",
+        "This is the workspace's last live credential. Expired and replaced credentials do not count.",
         "Create another credential first, then delete this one. To replace a credential, rotate it in the console.";
     IdempotencyInProgress: CONFLICT "idempotency_in_progress" "Request still running",
         "The first request with this `Idempotency-Key` is still being processed.",
-        "Wait, then send the same request again to get the response of the first one.";
+        "Wait, then send the same request again to get the first one's response.";
     CheckExpired: GONE "check_expired" "Check expired",
-        "The check or verification has expired. Its time to live covers the redirect chain and the redemption of the code.",
-        "Create a new one, and redeem its code within the `ttl` of the create response.";
+        "The check or verification has expired. Its time to live covers the redirect chain and redeeming the code.",
+        "Create a new one, and redeem its code within the create response's `ttl`.";
     CallbackErased: GONE "callback_erased" "Callback erased",
-        "The content of the callback was erased after its retention period or on request.",
-        "Read the check: its result is retained longer.";
+        "The callback's content was erased after its retention period, or on request.",
+        "Read the check: we keep its result longer.";
     PreconditionFailed: PRECONDITION_FAILED "precondition_failed" "Precondition failed",
         "The resource has changed since you read it: no tag in `If-Match` equals its current `ETag`. The request changed nothing.",
         "Read the resource again, apply your change to the current state, and send the new `ETag` in `If-Match`.";
@@ -155,7 +155,7 @@ error_catalog! {
         "The IP address does not belong to a mobile network: the device uses Wi-Fi, a VPN or a fixed line.",
         "Make the app open the `url` over mobile data, or offer another verification method.";
     PayloadTooLarge: PAYLOAD_TOO_LARGE "payload_too_large" "Payload too large",
-        "The request body exceeds the limit of this call: 16 KiB for JSON, 4 KiB for forms.",
+        "The request body exceeds this call's limit: 16 KiB for JSON, 4 KiB for forms.",
         "Send a smaller body.";
     UriTooLong: URI_TOO_LONG "uri_too_long" "URL too long",
         "The URL is longer than 8 KiB.",
@@ -164,20 +164,20 @@ error_catalog! {
         "The request does not declare a JSON body, or has a `Content-Encoding`.",
         "Send `Content-Type: application/json` and an uncompressed body.";
     WrongRegion: MISDIRECTED_REQUEST "wrong_region" "Wrong region",
-        "The host name belongs to another region than this deployment.",
-        "Use the host of the region in which your workspace is stored.";
+        "The host name belongs to another region.",
+        "Use the host for your workspace's region.";
     IdempotencyKeyReused: UNPROCESSABLE_ENTITY "idempotency_key_reused" "Idempotency key reused",
         "This `Idempotency-Key` was used within the last 24 hours for a request with a different path or body.",
         "Use a new key for each new request. Reuse a key only to repeat the identical request.";
     TooManyRequests: TOO_MANY_REQUESTS "too_many_requests" "Too many requests",
         "The workspace exceeded its requests per second, the project created too many checks for one phone number, or, at the token endpoint, the client exceeded its limit or one address had too many failed logins.",
-        "Wait for the number of seconds in `Retry-After`. The `X-RateLimit-*` headers of every response contain the remaining quota.";
+        "Wait for the number of seconds in `Retry-After`. Every response's `X-RateLimit-*` headers contain the remaining quota.";
     RequestHeaderFieldsTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE "request_header_fields_too_large" "Header fields too large",
         "The request headers exceed 8 KiB in total or 256 fields.",
         "Send fewer or shorter headers.";
     InternalError: INTERNAL_SERVER_ERROR "internal_error" "Internal error",
         "The service failed to process the request because of an internal error. The request had no effect.",
-        "Try again. If the error persists, report the `X-Request-Id` of the response to the administrator of this deployment.";
+        "Try again. If the error persists, report the response's `X-Request-Id` to this deployment's administrator.";
     NotImplemented: NOT_IMPLEMENTED "not_implemented" "Not implemented",
         "The request body uses a transfer coding other than a single `chunked`. The server closes the connection.",
         "Send the body with a `Content-Length`, or with `Transfer-Encoding: chunked` and no other coding.";
@@ -185,9 +185,9 @@ error_catalog! {
         "No connector to the device's operator supports identifying devices.",
         "Offer another verification method.";
     LookupUnavailable: SERVICE_UNAVAILABLE "lookup_unavailable" "Lookup unavailable",
-        "No number source responded, so the operator that serves the number could not be determined. Nothing was stored.",
+        "No number source responded, so we could not find out which operator serves the number. Nothing was stored.",
         "Try again after the number of seconds in `Retry-After`.";
     ServiceUnavailable: SERVICE_UNAVAILABLE "service_unavailable" "Service unavailable",
         "The service is temporarily unavailable, usually because it cannot reach its database.",
-        "Try again after the number of seconds in `Retry-After`. Creates with an `Idempotency-Key` are safe to repeat.";
+        "Try again after the number of seconds in `Retry-After`. You can safely repeat a create that has an `Idempotency-Key`.";
 }

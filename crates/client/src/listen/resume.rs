@@ -301,7 +301,7 @@ impl MissedCallbackReplay {
             Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(CallbackState::InProgress),
             Some(_) => {
                 self.session.printer.print_status(&format!(
-                    "The callback of {id} was resent but did not arrive. Check its callback URL."
+                    "The callback for {id} was resent but did not arrive. Check its callback URL."
                 ))?;
                 self.resend_requested_at.remove(id);
                 self.journal.record_without_callback(id, check.concluded_at)?;
@@ -319,7 +319,7 @@ impl MissedCallbackReplay {
                 "limit_reached" => {
                     self.session
                         .printer
-                        .print_status(&format!("The callback of {id} did not arrive: {}", problem.detail))?;
+                        .print_status(&format!("The callback for {id} did not arrive: {}", problem.detail))?;
                     self.journal.record_without_callback(id, check.concluded_at)?;
                     Ok(CallbackState::Settled)
                 }

@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Start a development server: own database, demo workspace, plain HTTP on a loopback address
+    /// Start a development server with its own database and a demo workspace
     Dev(DevArguments),
     /// Receive callbacks during development: print each one, verify its signature and explain failures
     Listen(ListenArguments),
@@ -51,7 +51,7 @@ pub(super) enum Command {
     Serve,
     /// Apply pending database migrations
     Migrate,
-    /// Distribute the tables over the servers of a Citus cluster. Servers may keep running. Continues after an
+    /// Distribute the tables over a Citus cluster. Servers may keep running. Continues after an
     /// interruption
     Distribute,
     /// Create, check or print a configuration
@@ -60,13 +60,13 @@ pub(super) enum Command {
     /// Create and list workspaces, and set their rate limits
     #[command(subcommand, name = "workspaces", alias = "workspace")]
     Workspace(WorkspaceAction),
-    /// Create, list and delete credentials of a workspace or project
+    /// Create, list and delete a workspace's or project's credentials
     #[command(alias = "credential")]
     Credentials(CredentialsArguments),
-    /// List and rotate the keys of this deployment
+    /// List and rotate this deployment's keys
     #[command(subcommand, alias = "key")]
     Keys(KeysAction),
-    /// Erase the stored data of a phone number in all projects, and print a receipt
+    /// Erase a phone number's stored data in all projects, and print a receipt
     Erase(EraseArguments),
     /// Look up or explain which products can verify a user
     #[command(subcommand)]
@@ -76,7 +76,7 @@ pub(super) enum Command {
     Console(ConsoleAction),
     /// Diagnose this deployment and suggest fixes
     Doctor(DataDirArguments),
-    /// Run after restoring the database from a backup, before servers start: revokes all access tokens and sessions,
+    /// Make a restored database safe, before servers start: revokes all access tokens and sessions,
     /// abandons overdue callbacks, and records the restore.
     Restored(RestoredArguments),
     /// Copy the SQLite database to a new file while servers run. PostgreSQL has its own tools.
@@ -84,7 +84,7 @@ pub(super) enum Command {
     /// Write the whole deployment to a file that `import` reads into another database, for example to move from SQLite
     /// to PostgreSQL. Stop all servers first.
     Export(ExportArguments),
-    /// Read a file of `export` into an empty database: all of it, or nothing
+    /// Read an `export` file into an empty database: all of it, or nothing
     Import(ImportArguments),
     #[command(flatten)]
     Client(ClientCommand),
@@ -112,7 +112,7 @@ pub(super) struct PackageFilesArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct DevArguments {
-    /// Directory of the database, keys and credentials
+    /// Directory for the database, keys and credentials
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA_DIR)]
     pub data: PathBuf,
     /// Loopback address and port to listen on; port 0 picks a free one
@@ -122,7 +122,7 @@ pub(super) struct DevArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct RestoredArguments {
-    /// Also reset the latest recorded time: for a deployment whose clock was set ahead by mistake
+    /// Also reset the latest recorded time, if a clock was set ahead by mistake
     #[arg(long)]
     pub reset_clock: bool,
 }
@@ -139,14 +139,14 @@ pub(super) struct ExportArguments {
     /// New file, or `-` for standard output
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Export although servers are running, for a rehearsal: the export lacks their later changes
+    /// Export while servers are running, for a rehearsal: the export lacks their later changes
     #[arg(long)]
     pub online: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
-    /// File of `ringtrue export`, or `-` for standard input
+    /// File from `ringtrue export`, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -203,7 +203,7 @@ pub(super) enum WorkspaceAction {
     },
     /// List all workspaces, newest first
     List,
-    /// Override rate limits for a workspace. Limits that are not given stay unchanged.
+    /// Override a workspace's rate limits. Limits that you leave out stay unchanged.
     #[command(group = clap::ArgGroup::new("limits").required(true).multiple(true))]
     Limit {
         /// Workspace id
@@ -221,7 +221,7 @@ pub(super) struct LimitArguments {
     /// Read checks
     #[arg(long, group = "limits", value_name = "N")]
     pub read: Option<Limit>,
-    /// Eligibility of a number or address
+    /// Check eligibility
     #[arg(long, group = "limits", value_name = "N")]
     pub eligibility: Option<Limit>,
     /// Management API
@@ -270,7 +270,7 @@ pub(super) enum CredentialsAction {
     /// Create a credential; the secret is shown only once
     Create {
         /// Create a Management API credential for this workspace directly in the configured database, as the operator
-        /// [default: call the server of the profile]
+        /// [default: call the profile's server]
         #[arg(long, value_name = "ID", conflicts_with_all = ["scopes", "project", "profile"])]
         workspace: Option<WorkspaceId>,
         #[command(flatten)]
@@ -292,7 +292,7 @@ pub(super) enum ConsoleAction {
     Enable(AccountArguments),
     /// Remove the administrator role from an account, which stays a member of its workspaces
     Demote(AccountArguments),
-    /// Remove the second factor of an account whose user has lost it
+    /// Remove an account's second factor, if its user has lost it
     RemoveSecondFactor(AccountArguments),
     /// Unlink an account from its identity at the OpenID provider, and revoke its sessions and links
     Unlink(AccountArguments),
@@ -304,20 +304,20 @@ pub(super) enum ConsoleAction {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("recipient"))]
 pub(super) struct LinkArguments {
-    /// Email of an administrator of this deployment. An existing account that becomes one loses its password and
+    /// Administrator's email. An existing account that becomes an administrator loses its password and
     /// sessions.
     #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub admin: Option<Email>,
-    /// Email of a member to invite to a workspace
+    /// Email address to invite to a workspace
     #[arg(long, value_name = "EMAIL", group = "recipient", requires = "workspace")]
     pub member: Option<Email>,
     /// Email of an existing account that needs a new password
     #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub account: Option<Email>,
-    /// Id of the member's workspace
+    /// The member's workspace id
     #[arg(long, value_name = "ID", requires = "member")]
     pub workspace: Option<WorkspaceId>,
-    /// Role of the member
+    /// The member's role
     #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member", value_parser = role_parser())]
     pub role: Role,
     #[command(flatten)]
@@ -326,7 +326,7 @@ pub(super) struct LinkArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct AccountArguments {
-    /// Email of the account
+    /// The account's email
     #[arg(value_name = "EMAIL")]
     pub email: Email,
     #[command(flatten)]
@@ -344,16 +344,16 @@ pub(super) struct DataDirArguments {
 pub(super) enum KeysAction {
     /// List all keys with their state and dates
     List,
-    /// Create the successor of a key. It is published first and used later.
+    /// Create a key's successor. It is published first and used later.
     Rotate {
-        /// Purpose of the key
+        /// The key's purpose
         #[arg(long, value_parser = key_purpose_parser())]
         purpose: KeyPurpose,
         /// The key was disclosed: activate the new key and drop the old ones immediately
         #[arg(long)]
         emergency: bool,
     },
-    /// Replace a disclosed hash key. Ends sessions, links and open checks; earlier numbers cannot be found any more. Stop
+    /// Replace a disclosed hash key. Ends sessions, links and open checks; you can no longer find earlier numbers. Stop
     /// all servers first.
     ResetHashKey {
         /// Do it without asking

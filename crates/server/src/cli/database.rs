@@ -196,7 +196,7 @@ async fn reset_hash_key(context: &CommandContext, is_confirmed: bool) -> Result<
     if store.count_live_nodes(clock.now() - NODE_TIMEOUT).await? > 0 {
         return Err(CliError::with_hint(
             "servers are running",
-            "They would go on to use the old hash key. Stop all of them first.",
+            "They would continue to use the old hash key. Stop all of them first.",
         ));
     }
     let reset = keys::reset_hash_key(&*store, &master, &clock, &SystemEntropy::default()).await?;

@@ -32,7 +32,7 @@ Exit codes:
 
 `ringtrue help COMMAND` describes a command.";
 
-pub(super) const REGION_HINT: &str = "Correct `region` or `store.url`: data must stay in the region of its workspace.";
+pub(super) const REGION_HINT: &str = "Correct `region` or `store.url`: data must stay in its workspace's region.";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {

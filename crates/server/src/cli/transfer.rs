@@ -114,7 +114,7 @@ pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments
     printer::print_note("Start servers on this database only: do not start servers on the old one again.");
     // Everything is imported, but no server can use it.
     if let Err(error) = open_keys(&*open_store(&config).await?, &master).await {
-        printer::print_note("Configure the master key of the old deployment. The import need not be repeated.");
+        printer::print_note("Configure the old deployment's master key. You do not have to import again.");
         return Err(error);
     }
     Ok(())

@@ -127,7 +127,7 @@ fn check_disk(config: &Config) -> Option<Finding> {
         Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
         Err(_) if !directory.is_dir() => return None,
         Err(error) => {
-            let hint = "Check the permissions of the directory.";
+            let hint = "Check the directory's permissions.";
             return Some(failed(CHECK, format!("{}: {error}", directory.display()), hint));
         }
     };
@@ -265,7 +265,7 @@ fn check_clock(clock: &DatabaseClock) -> Finding {
     let side = if skew < 0.0 { "behind" } else { "ahead of" };
     let detail = format!("{:.3} s {side} the database's time", skew.abs());
     if is_excessive_skew(clock_skew(clock)) {
-        let hint = "Synchronise the clock of this machine, for example with NTP. It affects log timestamps only; all \
+        let hint = "Synchronise this machine's clock, for example with NTP. It affects log timestamps only; all \
                       decisions use the database time.";
         failed(CLOCK, detail, hint)
     } else {
@@ -353,7 +353,7 @@ async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &Datab
         Ok(_) => failed(
             CHECK,
             format!("no node is bound: {unbound}"),
-            "The logs of the servers have the reason of the failed bind.",
+            "Find out from the servers' logs why the bind failed.",
         ),
         Err(error) => failed(CHECK, error.to_string(), "Check the database log."),
     })

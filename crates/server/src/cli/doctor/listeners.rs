@@ -80,14 +80,14 @@ fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&Server
         return failed(check, format!("{path} expired at {}", timestamp::format(until)), RENEW_HINT);
     }
     if now < from {
-        let hint = "Check the clock of this machine, or wait.";
+        let hint = "Check this machine's clock, or wait.";
         return failed(check, format!("{path} is not valid before {}", timestamp::format(from)), hint);
     }
     let is_valid_for = |name: &&ServerName<'_>| {
         ParsedCertificate::try_from(&leaf).and_then(|leaf| verify_server_name(&leaf, name)).is_ok()
     };
     if let Some(name) = name.filter(|name| !is_valid_for(name)) {
-        let hint = "Clients reject it: use a certificate for the host of `base_url`, or correct `base_url`.";
+        let hint = "Clients reject it: use a certificate for `base_url`'s host, or correct `base_url`.";
         return failed(check, format!("{path} is not valid for {}", name.to_str()), hint);
     }
     if let Some(mode) = fs::metadata(&files.key).ok().map(|metadata| metadata.permissions().mode() & 0o7777)
@@ -145,7 +145,7 @@ async fn check_listener(listener: &Listener<'_>) -> Finding {
             format!("{address}: {error}"),
             "Ports below 1024 require CAP_NET_BIND_SERVICE; grant it, or use a higher port.",
         ),
-        _ => failed(check, format!("{address}: {error}"), "Use an address of this machine."),
+        _ => failed(check, format!("{address}: {error}"), "Use one of this machine's addresses."),
     }
 }
 

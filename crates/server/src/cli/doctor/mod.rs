@@ -107,7 +107,7 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
         }
     };
     if file.is_none() && Path::new(DEFAULT_DATA_DIR).is_dir() {
-        printer::print_note("For the `ringtrue dev` of this directory, use `ringtrue doctor --data ringtrue-data`.");
+        printer::print_note("To check this directory's `ringtrue dev`, use `ringtrue doctor --data ringtrue-data`.");
     }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
     let mut findings = run_checks(&config, source, context.master_key(&config)).await;

@@ -133,7 +133,7 @@ async fn check_dns(config: &Config) -> Finding {
 /// Resolves the host names of this deployment, as the address guard of callbacks does.
 async fn check_own_hosts(config: &Config) -> Finding {
     const CHECK: &str = "host names";
-    const HINT: &str = "Add them to DNS or to /etc/hosts: no callbacks are sent while the service cannot tell its own addresses from those of receivers.";
+    const HINT: &str = "Add them to DNS or to /etc/hosts. Until then no callbacks are sent, because the service cannot tell its own addresses from receivers'.";
     let hosts = config.base_url.as_ref().map(|url| own_hosts(config, url.as_str())).unwrap_or_default();
     let names: BTreeSet<String> = hosts.into_iter().filter_map(|host| host_name(&host)).collect();
     if names.is_empty() {
@@ -205,9 +205,7 @@ async fn check_connector(section: &ConnectorSection) -> Finding {
     let (reached, hint) = match &section.connector {
         Connector::Smpp(smpp) => (
             reach_smsc(smpp).await,
-            format!(
-                "Check `{key}.host` and `{key}.port`, and whether the operator permits the address of this machine."
-            ),
+            format!("Check `{key}.host` and `{key}.port`, and whether the operator permits this machine's address."),
         ),
         Connector::Camara(camara) => {
             (reach_camara(camara).await, format!("Check the URLs and certificates in `[{key}]`, and the firewall."))
