@@ -12,7 +12,7 @@ dev: ## Build quickly and run the service with SQLite; prints a sign-in link and
 release: ## Build the optimised binary, a Debian package and a container image in target/shipped
 	@scripts/release
 
-test: setup ## Run all checks and tests, on SQLite and PostgreSQL
+test: setup ## Run all tests, on SQLite and PostgreSQL
 	@scripts/test
 
 check: ## Check format, lints, documentation and dependencies
