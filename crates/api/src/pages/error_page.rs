@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn error_of_all_calls_lists_no_calls() {
         let page = pages().page(&ErrorEntry { code: "wrong_region", status: 421, ..TAKEN }).expect("renders");
-        assert!(page.contains("Any call") && !page.contains("href=\"/docs#"));
+        assert!(page.contains("Any API call can") && !page.contains("href=\"/docs#"));
     }
 
     #[test]
