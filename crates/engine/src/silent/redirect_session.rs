@@ -480,7 +480,7 @@ impl SilentFlow {
         }
     }
 
-    /// The outcome of a handle that is used, or that was issued for a check that had failed or begun anew.
+    /// The outcome for a handle that was already used, or whose check has failed or was redirected again since.
     async fn handle_used_handle(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         let error_code = record.check.error_code();

@@ -569,7 +569,7 @@ async fn refused_start_leads_to_the_button(world: World) {
     assert!(back.header("location").unwrap().starts_with(SHOP));
 }
 
-/// A browser that keeps no cookies can start nothing, and is told why.
+/// A browser that blocks cookies cannot start the silent check. The page says so.
 async fn blocked_cookies_are_named(world: World) {
     let operator = ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
