@@ -21,7 +21,7 @@ use ringtrue_domain::{
     product::Product,
     region::Region,
     reverse_sms::{InboundSms, NumberLimit, SmsOrigin, SmsSender},
-    tenancy::{Mode, Project},
+    tenancy::{ConfigurationPatch, Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
@@ -37,7 +37,7 @@ use ringtrue_engine::{
         sms::{Inbox, SmsOutcome},
     },
     rate_limits,
-    tenants::{ConfigurationPatch, NewProject, TenantLimits},
+    tenants::{NewProject, TenantLimits},
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use ringtrue_sandbox::access::SandboxAccess;

@@ -4,7 +4,7 @@
 //! JSON. Its shapes, at the end of this file, are part of the schema and may change only in compatible ways. Unknown
 //! members are ignored, because a newer node may write them during a rolling upgrade.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -13,11 +13,9 @@ use ringtrue_domain::{
     key_schedule::KeySchedule,
     network::{AllowedNetwork, NetworkSelector},
     tenancy::{
-        Configuration, Credential, CredentialOwner, Project, ProjectId, RateLimits, ReverseSmsSettings, Revision,
-        SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+        Configuration, Credential, CredentialOwner, Project, ProjectId, RateLimits, Revision, SecretDigest, Setting,
+        SettingValue, Workspace, WorkspaceId,
     },
-    verification::{Brand, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::ports::{
     keys::{KeyId, SealedKey},
@@ -248,55 +246,10 @@ where
 }
 
 fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> {
-    let json: ConfigurationJson = row.json("configuration")?;
-    let invalid = |problem: &dyn fmt::Display| row.corrupt("configuration", problem);
-    let callback_url = |text: &Option<String>| {
-        text.as_deref().map(CallbackUrl::from_stored).transpose().map_err(|problem| invalid(&problem))
-    };
-    let redirect_url = |text: &Option<String>| {
-        text.as_deref().map(RedirectUrl::from_stored).transpose().map_err(|problem| invalid(&problem))
-    };
-    let silent = |settings: &SilentJson| {
-        Ok(SilentSettings {
-            callback_url: callback_url(&settings.callback_url)?,
-            redirect_url: redirect_url(&settings.redirect_url)?,
-        })
-    };
-    Ok(Configuration {
-        reverse_sms: ReverseSmsSettings {
-            callback_url: callback_url(&json.reverse_sms.callback_url)?,
-            ttl: json.reverse_sms.ttl.map(Ttl::try_from).transpose().map_err(|problem| invalid(&problem))?,
-            prefix: parse_member(json.reverse_sms.prefix.as_deref()).map_err(|problem| invalid(&problem))?,
-            auto_reply: json.reverse_sms.auto_reply,
-        },
-        secure_sna: silent(&json.secure_sna)?,
-        discovery: silent(&json.discovery)?,
-        verification: VerificationSettings {
-            methods: json
-                .verification
-                .methods
-                .map(|names| names.iter().map(|name| name.parse::<Method>()).collect::<Result<Vec<_>, _>>())
-                .transpose()
-                .map_err(|problem| invalid(&problem))?,
-            fall_back_on_mismatch: json.verification.fall_back_on_mismatch,
-            callback_url: callback_url(&json.verification.callback_url)?,
-            redirect_url: redirect_url(&json.verification.redirect_url)?,
-            redirect_origins: json
-                .verification
-                .redirect_origins
-                .iter()
-                .map(|origin| WebOrigin::from_stored(origin))
-                .collect::<Result<_, _>>()
-                .map_err(|problem| invalid(&problem))?,
-            ttl: json
-                .verification
-                .ttl
-                .map(VerificationTtl::try_from)
-                .transpose()
-                .map_err(|problem| invalid(&problem))?,
-            brand: json.verification.brand.parse().map_err(|problem| invalid(&problem))?,
-        },
-    })
+    let ConfigurationJson(values) = row.json("configuration")?;
+    // A newer release may have more settings.
+    let known = values.into_iter().filter_map(|(path, value)| Some((Setting::find(&path)?, value.into())));
+    Configuration::from_stored(known).map_err(|problem| row.corrupt("configuration", problem))
 }
 
 fn read_allowed_networks(row: &mut RowReader) -> Result<Vec<AllowedNetwork>, StoreError> {
@@ -340,122 +293,44 @@ impl From<RateLimitsJson> for RateLimits {
     }
 }
 
-/// `projects.configuration`
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ConfigurationJson {
-    reverse_sms: ReverseSmsJson,
-    secure_sna: SilentJson,
-    discovery: SilentJson,
-    verification: VerificationJson,
-}
+/// `projects.configuration`: the settings by their paths.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ConfigurationJson(BTreeMap<String, SettingJson>);
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct ReverseSmsJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefix: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    auto_reply: bool,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct SilentJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redirect_url: Option<String>,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct VerificationJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    methods: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    fall_back_on_mismatch: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redirect_url: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    redirect_origins: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<i64>,
-    brand: BrandJson,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct BrandJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logo_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    colour: Option<String>,
-}
-
-impl BrandJson {
-    fn parse(&self) -> Result<Brand, String> {
-        Ok(Brand {
-            name: parse_member(self.name.as_deref())?,
-            logo_url: parse_member(self.logo_url.as_deref())?,
-            colour: parse_member(self.colour.as_deref())?,
-        })
-    }
-}
-
-fn parse_member<T: FromStr<Err: fmt::Display>>(text: Option<&str>) -> Result<Option<T>, String> {
-    text.map(|text| text.parse().map_err(|problem: T::Err| problem.to_string())).transpose()
-}
-
-impl From<&VerificationSettings> for VerificationJson {
-    fn from(settings: &VerificationSettings) -> Self {
-        let VerificationSettings { methods, fall_back_on_mismatch, callback_url, redirect_url, .. } = settings;
-        let VerificationSettings { redirect_origins, ttl, brand, .. } = settings;
-        VerificationJson {
-            methods: methods.as_ref().map(|methods| methods.iter().map(ToString::to_string).collect()),
-            fall_back_on_mismatch: *fall_back_on_mismatch,
-            callback_url: callback_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_url: redirect_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_origins: redirect_origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
-            ttl: ttl.map(|ttl| i64::from(ttl.seconds())),
-            brand: BrandJson {
-                name: brand.name.as_ref().map(ToString::to_string),
-                logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()),
-                colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()),
-            },
-        }
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SettingJson {
+    Boolean(bool),
+    Integer(i64),
+    Text(String),
+    List(Vec<String>),
 }
 
 impl From<&Configuration> for ConfigurationJson {
     fn from(configuration: &Configuration) -> Self {
-        ConfigurationJson {
-            reverse_sms: ReverseSmsJson {
-                callback_url: configuration.reverse_sms.callback_url.as_ref().map(|url| url.as_str().to_owned()),
-                ttl: configuration.reverse_sms.ttl.map(|ttl| i64::from(ttl.seconds())),
-                prefix: configuration.reverse_sms.prefix.as_ref().map(ToString::to_string),
-                auto_reply: configuration.reverse_sms.auto_reply,
-            },
-            secure_sna: SilentJson::from(&configuration.secure_sna),
-            discovery: SilentJson::from(&configuration.discovery),
-            verification: VerificationJson::from(&configuration.verification),
+        let values = configuration.values();
+        ConfigurationJson(values.map(|(setting, value)| (setting.path.to_owned(), value.into())).collect())
+    }
+}
+
+impl From<SettingValue> for SettingJson {
+    fn from(value: SettingValue) -> Self {
+        match value {
+            SettingValue::Boolean(value) => SettingJson::Boolean(value),
+            SettingValue::Integer(value) => SettingJson::Integer(value),
+            SettingValue::Text(value) => SettingJson::Text(value),
+            SettingValue::List(value) => SettingJson::List(value),
         }
     }
 }
 
-impl From<&SilentSettings> for SilentJson {
-    fn from(settings: &SilentSettings) -> Self {
-        SilentJson {
-            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+impl From<SettingJson> for SettingValue {
+    fn from(value: SettingJson) -> Self {
+        match value {
+            SettingJson::Boolean(value) => SettingValue::Boolean(value),
+            SettingJson::Integer(value) => SettingValue::Integer(value),
+            SettingJson::Text(value) => SettingValue::Text(value),
+            SettingJson::List(value) => SettingValue::List(value),
         }
     }
 }

@@ -16,7 +16,6 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use ringtrue_domain::timestamp;
-use ringtrue_engine::tenants::Patch;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
@@ -306,19 +305,6 @@ impl Object {
         value.ok_or_else(|| JsonError::new(&self.pointer_to(name), "required property is missing"))
     }
 
-    /// Reads a member of a merge patch (RFC 7396), where `null` removes a value.
-    pub fn patch<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
-    ) -> Result<Patch<T>, JsonError> {
-        match self.remove(name) {
-            None => Ok(Patch::Keep),
-            Some(Node::Null) => Ok(Patch::Clear),
-            Some(node) => read(node, &self.pointer_to(name)).map(Patch::Set),
-        }
-    }
-
     /// Reads a member of a merge patch that cannot be removed, so `null` is a type error.
     pub fn replace<T>(
         &mut self,
@@ -331,6 +317,12 @@ impl Object {
     fn remove(&mut self, name: &str) -> Option<Node> {
         let index = self.members.iter().position(|(member, _)| member == name)?;
         Some(self.members.swap_remove(index).1)
+    }
+
+    /// All members: name, JSON pointer and value.
+    pub fn into_members(self) -> impl Iterator<Item = (String, String, Node)> {
+        let pointers: Vec<String> = self.members.iter().map(|(name, _)| self.pointer_to(name)).collect();
+        self.members.into_iter().zip(pointers).map(|((name, node), pointer)| (name, pointer, node))
     }
 
     /// Returns the value that was read from the members. Rejects members that have not been read.
@@ -390,11 +382,6 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
         Node::OtherNumber => Err(JsonError::new(pointer, "expected an integer")),
         node => Err(JsonError::new(pointer, format!("expected an integer, found {}", node.kind()))),
     }
-}
-
-/// Converts an integer with [`TryFrom`].
-pub fn as_converted<T: TryFrom<i64, Error: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
-    as_integer(node, pointer)?.try_into().map_err(|error: T::Error| JsonError::new(pointer, error.to_string()))
 }
 
 /// Reads a period of SIM Swap. Fractions and integers beyond 64 bits become an invalid period, so that the engine rejects

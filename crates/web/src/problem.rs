@@ -4,7 +4,10 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use ringtrue_domain::lifecycle::{CheckId, CheckStatus};
+use ringtrue_domain::{
+    lifecycle::{CheckId, CheckStatus},
+    tenancy::SettingError,
+};
 use ringtrue_engine::{
     callbacks::ResendError,
     checks::{CreateError, ReadError},
@@ -12,7 +15,7 @@ use ringtrue_engine::{
     lookups::eligibility::EligibilityError,
     ports::store::StoreError,
     silent::{RedeemError, RedirectError},
-    tenants::{InvalidUrl, ManagementError},
+    tenants::ManagementError,
     verifications::GiveUpError,
 };
 use ringtrue_sandbox::handsets::HandsetError;
@@ -204,8 +207,11 @@ impl From<ManagementError> for Problem {
             ManagementError::CredentialNotFound => ProblemCode::CredentialNotFound,
             ManagementError::OtherOwner(_) => ProblemCode::Forbidden,
             ManagementError::ProjectNameTaken => ProblemCode::ProjectNameTaken,
-            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => ProblemCode::CallbackUrlInvalid,
-            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => ProblemCode::RedirectUrlInvalid,
+            ManagementError::InvalidSetting(invalid) => match invalid.cause {
+                SettingError::CallbackUrl(_) => ProblemCode::CallbackUrlInvalid,
+                SettingError::RedirectUrl(_) => ProblemCode::RedirectUrlInvalid,
+                SettingError::Other(_) => ProblemCode::BadRequest,
+            },
             ManagementError::InvalidMember { member, problem } => {
                 return Problem::bad_request(format!("`{member}`: {problem}"));
             }

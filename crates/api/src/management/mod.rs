@@ -2,6 +2,7 @@
 //!
 //! This module contains workspaces, networks, usage and the audit log.
 
+mod configuration;
 mod credentials;
 mod projects;
 mod requests;

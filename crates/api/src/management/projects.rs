@@ -9,19 +9,15 @@ use ringtrue_domain::{
     network::{AllowedNetwork, NetworkSelector},
     product::Product,
     search::{Field, FieldKind},
-    tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
+    tenancy::{CredentialOwner, Mode, Project},
     timestamp,
-    verification::{Brand, Method, VerificationSettings, VerificationTtl},
 };
-use ringtrue_engine::tenants::{
-    BrandPatch, ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch,
-    SilentPatch, VerificationPatch,
-};
+use ringtrue_engine::tenants::{CreatedProject, IssuedCredential, NewProject, ProjectPatch};
 use ringtrue_web::{
     app::App,
     body::{
-        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_converted, as_distinct_list, as_object,
-        as_parsed, as_text, read_json, read_json_with_limit,
+        JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_distinct_list, as_object, as_parsed,
+        read_json, read_json_with_limit,
     },
     parameters::{PathParameters, Query},
     problem::Problem,
@@ -34,8 +30,10 @@ use strum::VariantArray as _;
 use crate::{
     caller::{Caller, scope::Management},
     idempotency::Idempotency,
-    management::credentials::NewCredentialBody,
-    verifications::parse_methods,
+    management::{
+        configuration::{parse_configuration, render_configuration},
+        credentials::NewCredentialBody,
+    },
 };
 
 pub fn routes() -> Routes {
@@ -66,7 +64,7 @@ struct ProjectBody {
     name: String,
     mode: &'static str,
     disabled: bool,
-    configuration: ConfigurationBody,
+    configuration: serde_json::Value,
     products: Vec<&'static str>,
     created_at: String,
     updated_at: String,
@@ -80,62 +78,6 @@ struct NewProjectBody {
     credentials: [NewCredentialBody; 1],
 }
 
-#[derive(Serialize)]
-struct ConfigurationBody {
-    reverse_sms: ReverseSmsBody,
-    secure_sna: SilentBody,
-    discovery: SilentBody,
-    verification: VerificationBody,
-}
-
-#[derive(Serialize)]
-struct ReverseSmsBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefix: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    auto_reply: bool,
-}
-
-#[derive(Serialize)]
-struct SilentBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redirect_url: Option<String>,
-}
-
-#[derive(Serialize)]
-struct VerificationBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    methods: Option<Vec<&'static str>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    fall_back_on_mismatch: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redirect_url: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    redirect_origins: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    brand: Option<BrandBody>,
-}
-
-#[derive(Serialize)]
-struct BrandBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logo_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    colour: Option<String>,
-}
-
 impl From<&Project> for ProjectBody {
     fn from(project: &Project) -> Self {
         ProjectBody {
@@ -144,7 +86,7 @@ impl From<&Project> for ProjectBody {
             name: project.name.to_string(),
             mode: project.mode.into_str(),
             disabled: project.disabled,
-            configuration: (&project.configuration).into(),
+            configuration: render_configuration(&project.configuration),
             products: project.products.iter().map(Product::into_str).collect(),
             created_at: timestamp::format(project.created_at),
             updated_at: timestamp::format(project.updated_at),
@@ -155,62 +97,6 @@ impl From<&Project> for ProjectBody {
 impl NewProjectBody {
     fn new(project: &Project, issued: &IssuedCredential) -> Self {
         NewProjectBody { project: project.into(), credentials: [issued.into()] }
-    }
-}
-
-impl From<&Configuration> for ConfigurationBody {
-    fn from(configuration: &Configuration) -> Self {
-        ConfigurationBody {
-            reverse_sms: (&configuration.reverse_sms).into(),
-            secure_sna: (&configuration.secure_sna).into(),
-            discovery: (&configuration.discovery).into(),
-            verification: (&configuration.verification).into(),
-        }
-    }
-}
-
-impl From<&ReverseSmsSettings> for ReverseSmsBody {
-    fn from(settings: &ReverseSmsSettings) -> Self {
-        ReverseSmsBody {
-            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
-            ttl: settings.ttl.map(Ttl::seconds),
-            prefix: settings.prefix.as_ref().map(ToString::to_string),
-            auto_reply: settings.auto_reply,
-        }
-    }
-}
-
-impl From<&SilentSettings> for SilentBody {
-    fn from(settings: &SilentSettings) -> Self {
-        SilentBody {
-            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
-        }
-    }
-}
-
-impl From<&VerificationSettings> for VerificationBody {
-    fn from(settings: &VerificationSettings) -> Self {
-        let methods = settings.methods.as_ref();
-        VerificationBody {
-            methods: methods.map(|methods| methods.iter().map(Method::into_str).collect()),
-            fall_back_on_mismatch: settings.fall_back_on_mismatch,
-            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
-            redirect_origins: settings.redirect_origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
-            ttl: settings.ttl.map(VerificationTtl::seconds),
-            brand: (settings.brand != Brand::default()).then(|| (&settings.brand).into()),
-        }
-    }
-}
-
-impl From<&Brand> for BrandBody {
-    fn from(brand: &Brand) -> Self {
-        BrandBody {
-            name: brand.name.as_ref().map(ToString::to_string),
-            logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()),
-            colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()),
-        }
     }
 }
 
@@ -298,7 +184,7 @@ fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
         mode: body.replace("mode", as_parsed)?,
         disabled: body.replace("disabled", as_boolean)?,
         products: body.replace("products", parse_products)?,
-        configuration: body.patch("configuration", parse_configuration)?,
+        configuration: body.replace("configuration", parse_configuration)?.unwrap_or_default(),
     };
     body.finish(patch)
 }
@@ -307,71 +193,6 @@ fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> 
     let mut products: Vec<Product> = as_distinct_list(node, pointer, as_parsed)?;
     products.sort_unstable();
     Ok(products)
-}
-
-fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
-    let mut members = as_object(node, pointer)?;
-    let patch = ConfigurationPatch {
-        reverse_sms: members.patch("reverse_sms", parse_reverse_sms)?,
-        secure_sna: members.patch("secure_sna", parse_silent)?,
-        discovery: members.patch("discovery", parse_silent)?,
-        verification: members.patch("verification", parse_verification)?,
-    };
-    members.finish(patch)
-}
-
-fn parse_reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, JsonError> {
-    let mut members = as_object(node, pointer)?;
-    let patch = ReverseSmsPatch {
-        callback_url: members.patch("callback_url", as_text)?,
-        ttl: members.patch("ttl", as_converted)?,
-        prefix: members.patch("prefix", as_parsed)?,
-        auto_reply: members.patch("auto_reply", as_boolean)?,
-    };
-    members.finish(patch)
-}
-
-fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
-    let mut members = as_object(node, pointer)?;
-    let patch = SilentPatch {
-        callback_url: members.patch("callback_url", as_text)?,
-        redirect_url: members.patch("redirect_url", as_text)?,
-    };
-    members.finish(patch)
-}
-
-fn parse_verification(node: Node, pointer: &str) -> Result<VerificationPatch, JsonError> {
-    let mut members = as_object(node, pointer)?;
-    let patch = VerificationPatch {
-        methods: members.patch("methods", parse_methods)?,
-        fall_back_on_mismatch: members.patch("fall_back_on_mismatch", as_boolean)?,
-        callback_url: members.patch("callback_url", as_text)?,
-        redirect_url: members.patch("redirect_url", as_text)?,
-        redirect_origins: members.patch("redirect_origins", parse_origins)?,
-        ttl: members.patch("ttl", as_converted)?,
-        brand: members.patch("brand", parse_brand)?,
-    };
-    members.finish(patch)
-}
-
-/// An empty list would allow no redirect URL; it is more likely a mistake.
-fn parse_origins(node: Node, pointer: &str) -> Result<Vec<String>, JsonError> {
-    let origins = as_distinct_list(node, pointer, as_text)?;
-    if origins.is_empty() {
-        Err(JsonError::new(pointer, "at least one origin is required; `null` removes the restriction"))
-    } else {
-        Ok(origins)
-    }
-}
-
-fn parse_brand(node: Node, pointer: &str) -> Result<BrandPatch, JsonError> {
-    let mut members = as_object(node, pointer)?;
-    let patch = BrandPatch {
-        name: members.patch("name", as_parsed)?,
-        logo_url: members.patch("logo_url", as_parsed)?,
-        colour: members.patch("colour", as_parsed)?,
-    };
-    members.finish(patch)
 }
 
 #[derive(Serialize)]
@@ -464,20 +285,7 @@ fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> 
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_engine::tenants::Patch;
-
     use super::*;
-
-    #[test]
-    fn null_clears_a_setting_and_absence_keeps_it() {
-        let patch =
-            parse_project_patch(br#"{"configuration":{"reverse_sms":{"ttl":null,"prefix":"ACME"},"discovery":null}}"#);
-        let Patch::Set(configuration) = patch.unwrap().configuration else { panic!("set") };
-        let Patch::Set(reverse_sms) = configuration.reverse_sms else { panic!("set") };
-        assert_eq!((reverse_sms.callback_url, reverse_sms.ttl), (Patch::Keep, Patch::Clear));
-        assert!(matches!(configuration.secure_sna, Patch::Keep));
-        assert!(matches!(configuration.discovery, Patch::Clear));
-    }
 
     #[test]
     fn required_members_cannot_be_removed() {
@@ -488,7 +296,7 @@ mod tests {
             (br#"{"disabled":null}"#, "/disabled"),
             (br#"{"products":["reverse_sms","reverse_sms"]}"#, "/products/1"),
             (br#"{"mode":"production"}"#, "/mode"),
-            (br#"{"configuration":{"reverse_sms":{"ttl":59}}}"#, "/configuration/reverse_sms/ttl"),
+            (br#"{"configuration":{"reverse_sms":{"ttl":"59"}}}"#, "/configuration/reverse_sms/ttl"),
             (br#"{"configuration":{"sim_swap":{}}}"#, "/configuration/sim_swap"),
         ] {
             assert_eq!(parse_project_patch(document).unwrap_err().pointer, pointer);

@@ -1,7 +1,5 @@
 //! Settings of a project.
 
-use std::str::FromStr;
-
 use askama::Template;
 use axum::{
     extract::{RawQuery, State},
@@ -11,14 +9,10 @@ use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
     product::Product,
-    tenancy::{Mode, Name, Ttl},
-    verification::{InvalidMethod, Method, VerificationSettings, VerificationTtl},
-    web_url::{CallbackUrl, RedirectUrl, WebOrigin},
+    tenancy::{Configuration, InvalidSetting, Mode, Name, SETTINGS, Setting, SettingError, SettingKind, SettingValue},
+    verification::Method,
 };
-use ringtrue_engine::tenants::{
-    BrandPatch, ConfigurationPatch, ManagementError, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch, UpdatedProject,
-    VerificationPatch,
-};
+use ringtrue_engine::tenants::{ManagementError, ProjectPatch, UpdatedProject};
 use ringtrue_web::{
     app::App,
     parameters::{PathParameters, Query},
@@ -49,7 +43,6 @@ pub fn routes() -> Routes {
 
 #[derive(Debug, Template)]
 #[template(path = "configure/settings.html")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate checkbox or state on the page")]
 struct SettingsPage {
     layout: Layout,
     project_id: String,
@@ -57,13 +50,7 @@ struct SettingsPage {
     is_live: bool,
     disabled: bool,
     products: Vec<ProductCheckbox>,
-    reverse_sms_callback_url: String,
-    ttl: String,
-    prefix: String,
-    auto_reply: bool,
-    secure_sna: SilentUrls,
-    discovery: SilentUrls,
-    verification: VerificationForm,
+    form: SettingsForm,
     error: Option<String>,
     was_saved: bool,
 }
@@ -75,56 +62,42 @@ struct ProductCheckbox {
     is_checked: bool,
 }
 
+/// Values of the settings. The name of a form field is the path of its setting.
 #[derive(Debug)]
-struct SilentUrls {
-    callback_url: String,
-    redirect_url: String,
+struct SettingsForm {
+    configuration: Configuration,
+    shows_queries: bool,
 }
 
-/// Values of the fields of verifications.
-#[derive(Debug)]
-struct VerificationForm {
-    methods: Vec<SelectOption>,
-    fall_back_on_mismatch: bool,
-    callback_url: String,
-    redirect_url: String,
-    redirect_origins: String,
-    ttl: String,
-    brand_name: String,
-    brand_logo_url: String,
-    brand_colour: String,
-}
-
-impl VerificationForm {
-    fn new(settings: &VerificationSettings, url: impl Fn(Option<&str>) -> String) -> Self {
-        use Method::{ReverseSms, SecureSna};
-        let names = |methods: &[Method]| methods.iter().map(Method::into_str).collect::<Vec<_>>().join(" ");
-        let titles = |methods: &[Method]| {
-            methods.iter().map(|method| method.product().title()).collect::<Vec<_>>().join(", then ")
-        };
-        let orders: [&[Method]; 4] = [&[SecureSna, ReverseSms], &[ReverseSms, SecureSna], &[SecureSna], &[ReverseSms]];
-        let mut methods = vec![SelectOption {
-            value: String::new(),
-            title: "Default".to_owned(),
-            is_selected: settings.methods.is_none(),
-        }];
-        methods.extend(orders.map(|order| SelectOption {
-            value: names(order),
-            title: titles(order),
-            is_selected: settings.methods.as_deref() == Some(order),
-        }));
-        let brand = &settings.brand;
-        VerificationForm {
-            methods,
-            fall_back_on_mismatch: settings.fall_back_on_mismatch,
-            callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
-            redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
-            redirect_origins: settings.redirect_origins.iter().map(WebOrigin::as_str).collect::<Vec<_>>().join(" "),
-            ttl: settings.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
-            brand_name: brand.name.as_ref().map(ToString::to_string).unwrap_or_default(),
-            brand_logo_url: brand.logo_url.as_ref().map(|url| url.as_str().to_owned()).unwrap_or_default(),
-            brand_colour: brand.colour.as_ref().map(|colour| colour.as_str().to_owned()).unwrap_or_default(),
+impl SettingsForm {
+    /// Text of a field. Items of a list are separated by spaces.
+    fn text(&self, path: &str) -> String {
+        match Setting::find(path).and_then(|setting| setting.value(&self.configuration)) {
+            // A query may contain the receiver's secrets.
+            Some(SettingValue::Text(url)) if path.ends_with("_url") && !self.shows_queries => redact_query(&url),
+            Some(SettingValue::Text(text)) => text,
+            Some(SettingValue::Integer(number)) => number.to_string(),
+            Some(SettingValue::List(items)) => items.join(" "),
+            Some(SettingValue::Boolean(_)) | None => String::new(),
         }
+    }
+
+    fn is_checked(&self, path: &str) -> bool {
+        let value = Setting::find(path).and_then(|setting| setting.value(&self.configuration));
+        value == Some(SettingValue::Boolean(true))
+    }
+
+    fn methods(&self) -> Vec<SelectOption> {
+        use Method::{ReverseSms, SecureSna};
+        let current = self.text("verification.methods");
+        let option = |value: String, title: String| SelectOption { is_selected: value == current, value, title };
+        let orders: [&[Method]; 4] = [&[SecureSna, ReverseSms], &[ReverseSms, SecureSna], &[SecureSna], &[ReverseSms]];
+        let orders = orders.map(|order| {
+            let names: Vec<_> = order.iter().map(Method::into_str).collect();
+            let titles: Vec<_> = order.iter().map(|method| method.product().title()).collect();
+            option(names.join(" "), titles.join(", then "))
+        });
+        [option(String::new(), "Default".to_owned())].into_iter().chain(orders).collect()
     }
 }
 
@@ -184,9 +157,12 @@ async fn apply_patch(app: &App, access: ProjectAccess, patch: ProjectPatch) -> R
                 None => Ok(page::see_other(&format!("{}/settings?saved", access.path()))),
             }
         }
+        Err(ManagementError::InvalidSetting(InvalidSetting { cause: SettingError::Other(problem), .. })) => {
+            Ok(settings_error(&access, &problem))
+        }
         Err(
             error @ (ManagementError::ProjectNameTaken
-            | ManagementError::InvalidUrl(_)
+            | ManagementError::InvalidSetting(_)
             | ManagementError::InvalidMember { .. }),
         ) => Ok(settings_error(&access, &error.to_string())),
         Err(error) => Err(error.into()),
@@ -201,22 +177,6 @@ fn settings_error(access: &ProjectAccess, error: &str) -> Response {
 
 /// Builds a patch of all settings except mode and state. Empty fields clear a setting.
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
-    let text = |name: &str| fields.get(name).map_or(Patch::Clear, |value| Patch::Set(value.to_owned()));
-    let ttl = fields.get("ttl").map(|text| {
-        let seconds = i64::from_str(text).map_err(|_| "the TTL must be 60 to 900 seconds".to_owned())?;
-        Ttl::try_from(seconds).map_err(|error| error.to_string())
-    });
-    let prefix = fields
-        .get("prefix")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: ringtrue_domain::tenancy::InvalidPrefix| error.to_string())?;
-    let silent = |product: &str| {
-        Patch::Set(SilentPatch {
-            callback_url: text(&format!("{product}_callback_url")),
-            redirect_url: text(&format!("{product}_redirect_url")),
-        })
-    };
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
         // These have separate forms.
@@ -225,67 +185,28 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
         products: Some(
             Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).collect(),
         ),
-        configuration: Patch::Set(ConfigurationPatch {
-            reverse_sms: Patch::Set(ReverseSmsPatch {
-                callback_url: text("reverse_sms_callback_url"),
-                ttl: ttl.transpose()?.map_or(Patch::Clear, Patch::Set),
-                prefix: prefix.map_or(Patch::Clear, Patch::Set),
-                auto_reply: Patch::Set(fields.contains("auto_reply")),
-            }),
-            secure_sna: silent("secure_sna"),
-            discovery: silent("discovery"),
-            verification: Patch::Set(parse_verification_patch(fields)?),
-        }),
+        configuration: SETTINGS.iter().map(|setting| (setting, parse_field(fields, setting))).collect(),
     })
 }
 
-fn parse_verification_patch(fields: &FormFields) -> Result<VerificationPatch, String> {
-    fn parse<T: FromStr<Err: std::fmt::Display>>(fields: &FormFields, name: &str) -> Result<Patch<T>, String> {
-        match fields.get(name).map(T::from_str) {
-            None => Ok(Patch::Clear),
-            Some(Ok(value)) => Ok(Patch::Set(value)),
-            Some(Err(error)) => Err(error.to_string()),
-        }
-    }
-    let text = |name: &str| fields.get(name).map_or(Patch::Clear, |value| Patch::Set(value.to_owned()));
-    let ttl = fields.get("verification_ttl").map(|text| {
-        let seconds = i64::from_str(text).map_err(|_| "the TTL of a verification must be 60 to 3600 seconds")?;
-        VerificationTtl::try_from(seconds).map_err(|error| error.to_string())
-    });
-    let methods = fields.get("verification_methods");
-    let methods = methods.map(|names| names.split(' ').map(str::parse).collect::<Result<Vec<Method>, _>>());
-    let methods = methods.transpose().map_err(|error: InvalidMethod| error.to_string())?;
-    Ok(VerificationPatch {
-        methods: methods.map_or(Patch::Clear, Patch::Set),
-        fall_back_on_mismatch: Patch::Set(fields.contains("fall_back_on_mismatch")),
-        callback_url: text("verification_callback_url"),
-        redirect_url: text("verification_redirect_url"),
-        redirect_origins: fields
-            .get("verification_redirect_origins")
-            .map_or(Patch::Clear, |origins| Patch::Set(origins.split_whitespace().map(str::to_owned).collect())),
-        ttl: ttl.transpose()?.map_or(Patch::Clear, Patch::Set),
-        brand: Patch::Set(BrandPatch {
-            name: parse(fields, "brand_name")?,
-            logo_url: parse(fields, "brand_logo_url")?,
-            colour: parse(fields, "brand_colour")?,
+fn parse_field(fields: &FormFields, setting: &Setting) -> Option<SettingValue> {
+    let text = fields.get(setting.path);
+    match setting.kind {
+        SettingKind::Boolean => Some(SettingValue::Boolean(fields.contains(setting.path))),
+        SettingKind::Text => text.map(|text| SettingValue::Text(text.to_owned())),
+        SettingKind::List => text.map(|text| SettingValue::List(text.split_whitespace().map(str::to_owned).collect())),
+        // The setting rejects a text, and says which numbers it accepts.
+        SettingKind::Integer => text.map(|text| match text.parse() {
+            Ok(number) => SettingValue::Integer(number),
+            Err(_) => SettingValue::Text(text.to_owned()),
         }),
-    })
+    }
 }
 
 fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<String>, was_saved: bool) -> Response {
     let project = &access.project;
     let layout = access.layout("Settings", MenuSection::Settings);
-    let settings = &project.configuration;
-    let may_develop = layout.may_develop();
-    let url = |url: Option<&str>| match url.unwrap_or_default() {
-        url if may_develop => url.to_owned(),
-        // A query may contain the receiver's secrets.
-        url => redact_query(url),
-    };
-    let urls = |settings: &ringtrue_domain::tenancy::SilentSettings| SilentUrls {
-        callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
-        redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
-    };
+    let form = SettingsForm { configuration: project.configuration.clone(), shows_queries: layout.may_develop() };
     let checkbox = |product: Product| ProductCheckbox {
         name: product.into_str(),
         title: product.title(),
@@ -298,15 +219,23 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
         is_live: project.mode == Mode::Live,
         disabled: project.disabled,
         products: Product::VARIANTS.iter().copied().map(checkbox).collect(),
-        reverse_sms_callback_url: url(settings.reverse_sms.callback_url.as_ref().map(CallbackUrl::as_str)),
-        ttl: settings.reverse_sms.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
-        prefix: settings.reverse_sms.prefix.as_ref().map(|prefix| prefix.as_str().to_owned()).unwrap_or_default(),
-        auto_reply: settings.reverse_sms.auto_reply,
-        secure_sna: urls(&settings.secure_sna),
-        discovery: urls(&settings.discovery),
-        verification: VerificationForm::new(&settings.verification, url),
+        form,
         error,
         was_saved,
     };
     page::render(status, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The form clears what it does not contain.
+    #[test]
+    fn form_has_a_field_for_each_setting() {
+        let template = include_str!("../../templates/configure/settings.html");
+        for setting in SETTINGS {
+            assert!(template.contains(&format!(r#"name="{}""#, setting.path)), "{}", setting.path);
+        }
+    }
 }

@@ -6,9 +6,9 @@ use http::StatusCode;
 use ringtrue_domain::{
     account::Permission,
     product::Product,
-    tenancy::{Mode, Name},
+    tenancy::{ConfigurationPatch, Mode, Name},
 };
-use ringtrue_engine::tenants::{ConfigurationPatch, CreatedProject, ManagementError, NewProject};
+use ringtrue_engine::tenants::{CreatedProject, ManagementError, NewProject};
 use ringtrue_web::{app::App, parameters::PathParameters, routes::Routes};
 use strum::VariantArray as _;
 

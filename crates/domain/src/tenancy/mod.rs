@@ -5,6 +5,7 @@ mod credential;
 mod mode;
 mod name;
 mod project;
+mod settings;
 mod workspace;
 
 pub use configuration::{Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl};
@@ -12,4 +13,7 @@ pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, Invali
 pub use mode::{InvalidMode, Mode};
 pub use name::{InvalidName, Name};
 pub use project::{Project, ProjectId, Revision};
+pub use settings::{
+    ConfigurationPatch, InvalidSetting, SETTINGS, Setting, SettingError, SettingKind, SettingRules, SettingValue,
+};
 pub use workspace::{RateLimits, Workspace, WorkspaceId};

@@ -11,9 +11,7 @@ mod reports;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use number_search::{NumberSearch, NumberSearchError};
-pub use project_patch::{
-    BrandPatch, ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch, VerificationPatch,
-};
+pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
 
@@ -23,7 +21,7 @@ use ringtrue_domain::{
     audit::{Action, Actor},
     network::NetworkId,
     product::Scope,
-    tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
+    tenancy::{CredentialOwner, InvalidSetting, Name, RateLimits, Workspace, WorkspaceId},
 };
 
 use crate::{
@@ -47,7 +45,7 @@ pub enum ManagementError {
     #[error("another project in this workspace already has this name")]
     ProjectNameTaken,
     #[error(transparent)]
-    InvalidUrl(#[from] InvalidUrl),
+    InvalidSetting(#[from] InvalidSetting),
     #[error("{problem}")]
     InvalidMember { member: &'static str, problem: String },
     #[error("`/networks/{position}`: {given} is another id of {network}, which is already in the list")]

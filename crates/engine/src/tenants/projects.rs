@@ -6,11 +6,13 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     product::Product,
     search::Filter,
-    tenancy::{CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId},
+    tenancy::{
+        Configuration, ConfigurationPatch, CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId,
+    },
 };
 
 use super::{
-    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, Management, ManagementError, Precondition, ProjectPatch,
+    IssuedCredential, MAX_WRITE_ATTEMPTS, Management, ManagementError, Precondition, ProjectPatch,
     credentials::all_scopes,
 };
 use crate::actor::ManagementActor;
@@ -52,6 +54,7 @@ impl Management {
         self.authorize_workspace(manager, workspace).await?;
         let now = self.context.now();
         let id = ProjectId(self.context.new_uuid(now));
+        let policy = self.context.settings.url_policy.for_mode(new.mode);
         let project = Project {
             id,
             workspace,
@@ -59,7 +62,7 @@ impl Management {
             mode: new.mode,
             live_since: None,
             disabled: false,
-            configuration: new.configuration.build(new.mode, &self.context.settings.url_policy)?,
+            configuration: Configuration::default().patched(&new.configuration, &policy, true)?,
             products: new.products,
             allowed_networks: vec![],
             created_at: now,

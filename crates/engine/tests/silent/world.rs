@@ -14,7 +14,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     silent::SilentCheck,
-    tenancy::{Mode, Project},
+    tenancy::{ConfigurationPatch, Mode, Project},
 };
 use ringtrue_engine::{
     Engine, EngineDependencies,
@@ -31,7 +31,7 @@ use ringtrue_engine::{
         CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
         RedirectOutcome,
     },
-    tenants::{ConfigurationPatch, NewProject},
+    tenants::NewProject,
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};

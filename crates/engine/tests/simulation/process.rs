@@ -6,7 +6,7 @@ use futures_util::poll;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::Actor,
-    tenancy::{Mode, Project},
+    tenancy::{ConfigurationPatch, Mode, Project},
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
@@ -18,7 +18,7 @@ use ringtrue_engine::{
         combined::Store,
         entropy::{Entropy, SystemEntropy},
     },
-    tenants::{ConfigurationPatch, NewProject},
+    tenants::NewProject,
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};

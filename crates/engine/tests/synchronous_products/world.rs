@@ -10,7 +10,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::NumberLimit,
-    tenancy::{Mode, Project},
+    tenancy::{ConfigurationPatch, Mode, Project},
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
@@ -26,7 +26,7 @@ use ringtrue_engine::{
         lookups::{IpLocation, LookupResult},
         transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
-    tenants::{ConfigurationPatch, NewProject},
+    tenants::NewProject,
 };
 use ringtrue_sandbox::access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};

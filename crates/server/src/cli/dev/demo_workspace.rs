@@ -3,12 +3,15 @@
 use ringtrue_domain::{
     audit::Actor,
     product::Product,
-    tenancy::{ClientId, Credential, CredentialOwner, Mode, Name, Project, ProjectId, Workspace, WorkspaceId},
+    tenancy::{
+        ClientId, ConfigurationPatch, Credential, CredentialOwner, Mode, Name, Project, ProjectId, Workspace,
+        WorkspaceId,
+    },
 };
 use ringtrue_engine::{
     Engine,
     actor::ManagementActor,
-    tenants::{ConfigurationPatch, IssuedCredential, NewProject},
+    tenants::{IssuedCredential, NewProject},
     tokens::is_correct_secret,
 };
 use serde::{Deserialize, Serialize};

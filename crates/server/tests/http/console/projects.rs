@@ -54,15 +54,15 @@ async fn developers_create_and_change_projects(world: World) {
     let fields = [
         ("name", "Store"),
         ("reverse_sms", "on"),
-        ("reverse_sms_callback_url", "https://example.com/cb"),
-        ("ttl", "120"),
-        ("auto_reply", "on"),
-        ("discovery_redirect_url", "https://example.com/done"),
-        ("verification_methods", "reverse_sms secure_sna"),
-        ("fall_back_on_mismatch", "on"),
-        ("verification_ttl", "900"),
-        ("brand_name", "Shop"),
-        ("brand_colour", "#0B6E4F"),
+        ("reverse_sms.callback_url", "https://example.com/cb"),
+        ("reverse_sms.ttl", "120"),
+        ("reverse_sms.auto_reply", "on"),
+        ("discovery.redirect_url", "https://example.com/done"),
+        ("verification.methods", "reverse_sms secure_sna"),
+        ("verification.fall_back_on_mismatch", "on"),
+        ("verification.ttl", "900"),
+        ("verification.brand.name", "Shop"),
+        ("verification.brand.colour", "#0B6E4F"),
     ];
     world.advance(SignedDuration::from_secs(1));
     let saved = browser.submit(&settings, &settings, &fields).await;
@@ -83,13 +83,13 @@ async fn developers_create_and_change_projects(world: World) {
     assert!(saved.text().contains("value=\"reverse_sms secure_sna\" selected"), "{}", saved.text());
 
     for (name, value, why) in [
-        ("ttl", "5", "60 to 900"),
-        ("ttl", "x", "60 to 900"),
-        ("reverse_sms_callback_url", "ftp://example.com", "reverse_sms/callback_url"),
-        ("verification_methods", "sim_swap", "Unknown method"),
-        ("verification_ttl", "5", "60 to 3600"),
-        ("brand_logo_url", "http://example.com/logo.svg", "https"),
-        ("brand_colour", "red", "six hexadecimal digits"),
+        ("reverse_sms.ttl", "5", "60 to 900"),
+        ("reverse_sms.ttl", "x", "60 to 900"),
+        ("reverse_sms.callback_url", "ftp://example.com", "reverse_sms/callback_url"),
+        ("verification.methods", "sim_swap", "Unknown method"),
+        ("verification.ttl", "5", "60 to 3600"),
+        ("verification.brand.logo_url", "http://example.com/logo.svg", "https"),
+        ("verification.brand.colour", "red", "six hexadecimal digits"),
     ] {
         let response = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
         assert!(response.text().contains(why), "{}", response.text());

@@ -1,0 +1,156 @@
+//! JSON of a project's configuration.
+
+use ringtrue_domain::tenancy::{Configuration, ConfigurationPatch, SETTINGS, Setting, SettingKind, SettingValue};
+use ringtrue_web::body::{JsonError, Node, as_boolean, as_distinct_list, as_integer, as_object, as_text};
+use serde_json::{Map, Value};
+
+/// Members of the configuration that contain the settings of a product. They are present even if they are empty.
+fn sections() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().filter_map(|setting| setting.path.split('.').next())
+}
+
+pub(super) fn render_configuration(configuration: &Configuration) -> Value {
+    let mut root: Map<String, Value> =
+        sections().map(|section| (section.to_owned(), Value::Object(Map::new()))).collect();
+    for (setting, value) in configuration.values() {
+        insert(&mut root, setting.path, render_value(value));
+    }
+    Value::Object(root)
+}
+
+fn insert(object: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            object.insert(path.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let section = object.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(section) = section {
+                insert(section, rest, value);
+            }
+        }
+    }
+}
+
+fn render_value(value: SettingValue) -> Value {
+    match value {
+        SettingValue::Boolean(value) => value.into(),
+        SettingValue::Integer(value) => value.into(),
+        SettingValue::Text(value) => value.into(),
+        SettingValue::List(values) => values.into(),
+    }
+}
+
+/// Reads a merge patch (RFC 7396).
+pub(super) fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
+    if matches!(node, Node::Null) {
+        return Ok(ConfigurationPatch::reset());
+    }
+    let mut changes = vec![];
+    parse_members(node, pointer, "", &mut changes)?;
+    Ok(changes.into_iter().collect())
+}
+
+type Changes = Vec<(&'static Setting, Option<SettingValue>)>;
+
+fn parse_members(node: Node, pointer: &str, prefix: &str, changes: &mut Changes) -> Result<(), JsonError> {
+    for (name, pointer, node) in as_object(node, pointer)?.into_members() {
+        let path = [prefix, &name].concat();
+        // A dot separates members of a path; names of members have none.
+        let setting = Setting::find(&path).filter(|_| !name.contains('.'));
+        let mut section = Setting::in_section(&path).filter(|_| !name.contains('.')).peekable();
+        match (setting, node) {
+            (Some(setting), Node::Null) => changes.push((setting, None)),
+            (Some(setting), node) => changes.push((setting, Some(parse_value(setting.kind, node, &pointer)?))),
+            (None, _) if section.peek().is_none() => return Err(JsonError::new(&pointer, "unknown property")),
+            (None, Node::Null) => changes.extend(section.map(|setting| (setting, None))),
+            (None, node) => parse_members(node, &pointer, &format!("{path}."), changes)?,
+        }
+    }
+    Ok(())
+}
+
+fn parse_value(kind: SettingKind, node: Node, pointer: &str) -> Result<SettingValue, JsonError> {
+    match kind {
+        SettingKind::Boolean => as_boolean(node, pointer).map(SettingValue::Boolean),
+        SettingKind::Integer => as_integer(node, pointer).map(SettingValue::Integer),
+        SettingKind::Text => as_text(node, pointer).map(SettingValue::Text),
+        SettingKind::List => as_distinct_list(node, pointer, as_text).map(SettingValue::List),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::web_url::UrlPolicy;
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(document: &Value) -> Result<ConfigurationPatch, JsonError> {
+        parse_configuration(serde_json::from_value(document.clone()).unwrap(), "/configuration")
+    }
+
+    fn configuration(document: &Value) -> Configuration {
+        Configuration::default().patched(&parse(document).unwrap(), &UrlPolicy::default(), true).unwrap()
+    }
+
+    #[test]
+    fn configuration_is_rendered_as_it_was_given() {
+        let document = json!({
+            "reverse_sms": {"ttl": 120, "auto_reply": true},
+            "secure_sna": {},
+            "discovery": {},
+            "verification": {"methods": ["reverse_sms"], "brand": {"name": "Shop"}},
+        });
+        assert_eq!(render_configuration(&configuration(&document)), document);
+        let empty = json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}});
+        assert_eq!(render_configuration(&Configuration::default()), empty);
+    }
+
+    #[test]
+    fn null_clears_a_setting_a_section_or_everything() {
+        let before = configuration(&json!({
+            "reverse_sms": {"ttl": 120, "prefix": "ACME"},
+            "verification": {"ttl": 60, "brand": {"name": "Shop", "colour": "#1a73e8"}},
+        }));
+        for (patch, cleared) in [
+            (json!({"reverse_sms": {"ttl": null}}), &["reverse_sms.ttl"][..]),
+            (json!({"reverse_sms": null}), &["reverse_sms.ttl", "reverse_sms.prefix"]),
+            (json!({"verification": {"brand": null}}), &["verification.brand.name", "verification.brand.colour"]),
+            (
+                json!(null),
+                &[
+                    "reverse_sms.ttl",
+                    "reverse_sms.prefix",
+                    "verification.ttl",
+                    "verification.brand.name",
+                    "verification.brand.colour",
+                ],
+            ),
+            (json!({"discovery": null}), &[]),
+            (json!({}), &[]),
+        ] {
+            let after = before.patched(&parse(&patch).unwrap(), &UrlPolicy::default(), false).unwrap();
+            assert_eq!(before.changes(&after).map(|setting| setting.path).collect::<Vec<_>>(), cleared, "{patch}");
+        }
+    }
+
+    #[test]
+    fn unknown_and_mistyped_members_are_rejected() {
+        for (document, pointer, problem) in [
+            (json!({"sim_swap": {}}), "/sim_swap", "unknown property"),
+            (json!({"sim_swap": null}), "/sim_swap", "unknown property"),
+            (json!({"verification": {"brand": {"icon": 1}}}), "/verification/brand/icon", "unknown property"),
+            (json!({"reverse_sms": {"ttl": {"x": 1}}}), "/reverse_sms/ttl", "expected an integer, found an object"),
+            (json!({"reverse_sms.ttl": 60}), "/reverse_sms.ttl", "unknown property"),
+            (json!({"verification": 5}), "/verification", "expected an object, found a number"),
+            (json!({"verification": {"methods": "sms"}}), "/verification/methods", "expected an array"),
+            (json!({"verification": {"methods": ["a", "a"]}}), "/verification/methods/1", "repeated value"),
+            (json!([]), "", "expected an object, found an array"),
+        ] {
+            let error = parse(&document).unwrap_err();
+            assert_eq!(error.pointer, format!("/configuration{pointer}"));
+            assert!(error.problem.starts_with(problem), "{document}: {}", error.problem);
+        }
+    }
+}
