@@ -94,7 +94,9 @@ impl Attempt {
     /// Earliest time of the next attempt, if there is one.
     fn retry_at(&self) -> Option<Instant> {
         let failed_attempts = NonZeroU32::new(self.number)?;
-        match (self.reaction, retry_after_failure(failed_attempts, Timestamp::UNIX_EPOCH)) {
+        // The projects of the soak keep the regular schedule.
+        let (ended, deadline) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        match (self.reaction, retry_after_failure(failed_attempts, ended, deadline)) {
             (Reaction::Accept, _) | (_, RetryDecision::GiveUp) => None,
             (_, RetryDecision::RetryAt(at)) => {
                 Some(self.ended() + Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).ok()?)

@@ -48,6 +48,17 @@ impl<T> Page<T> {
         self.total_items.div_ceil(u64::from(self.request.size))
     }
 
+    /// A page of a list in memory.
+    pub fn of_list(items: &[T], request: PageRequest) -> Self
+    where
+        T: Clone,
+    {
+        let size = usize::try_from(request.size).unwrap_or(usize::MAX);
+        let offset = usize::try_from(request.offset()).unwrap_or(usize::MAX);
+        let shown = items.iter().skip(offset).take(size).cloned().collect();
+        Page { items: shown, request, total_items: items.len() as u64 }
+    }
+
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         Page {
             items: self.items.into_iter().map(convert).collect(),

@@ -191,7 +191,7 @@ impl Engine {
             store: store.clone(),
             transport,
             keys: context.control_plane.clone(),
-            workspaces: context.control_plane.clone(),
+            projects: context.control_plane.clone(),
             clock: context.clock.clone(),
             entropy: context.entropy.clone(),
             activity: recorder.clone(),

@@ -165,7 +165,7 @@ fn claimed_number(row: &mut RowReader) -> Result<Option<ClaimedNumber>, StoreErr
 
 macro_rules! leased_columns {
     () => {
-        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts"
+        "check_id, project_id, product, created_at, url, body, failed_attempts, earlier_attempts"
     };
 }
 pub(crate) use leased_columns;
@@ -177,6 +177,7 @@ pub(crate) fn leased_callback_from_row(row: Row, mode: impl Fn(CheckId) -> Mode)
         check,
         project: ProjectId(row.uuid("project_id")?),
         product: row.parsed("product")?,
+        created_at: row.instant("created_at")?,
         url: Sealed(row.bytes("url")?),
         body: Sealed(row.bytes("body")?),
         failed_attempts: row.count("failed_attempts")?,
@@ -198,14 +199,19 @@ pub(crate) fn callback_from_row(row: Row) -> Result<(ProjectId, CallbackRecord),
     let (check, project) = (CheckId(row.uuid("check_id")?), ProjectId(row.uuid("project_id")?));
     let product = row.parsed("product")?;
     let (url, body) = (Sealed(row.bytes("url")?), row.bytes_or_null("body")?.map(Sealed));
-    let state = row.text("state")?;
-    let state = match (state.as_str(), row.instant_or_null("due_at")?) {
-        (STATE_WAITING, Some(due_at)) => CallbackState::Waiting { due_at },
-        (STATE_DELIVERED, None) => CallbackState::Delivered,
-        (STATE_GIVEN_UP, None) => CallbackState::GivenUp,
-        _ => return Err(row.corrupt("state", "not a state")),
-    };
+    let state = callback_state(&mut row)?;
     Ok((project, CallbackRecord { check, product, url, body, state, attempts: Vec::new() }))
+}
+
+/// Reads the columns `state` and `due_at`.
+pub(crate) fn callback_state(row: &mut RowReader) -> Result<CallbackState, StoreError> {
+    let state = row.text("state")?;
+    match (state.as_str(), row.instant_or_null("due_at")?) {
+        (STATE_WAITING, Some(due_at)) => Ok(CallbackState::Waiting { due_at }),
+        (STATE_DELIVERED, None) => Ok(CallbackState::Delivered),
+        (STATE_GIVEN_UP, None) => Ok(CallbackState::GivenUp),
+        _ => Err(row.corrupt("state", "not a state")),
+    }
 }
 
 pub(crate) const STATE_WAITING: &str = "waiting";

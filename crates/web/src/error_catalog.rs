@@ -133,6 +133,9 @@ error_catalog! {
     ProjectNameTaken: CONFLICT "project_name_taken" "Project name taken",
         "Another project in the workspace has this name.",
         "Choose another name, or rename the other project.";
+    ProjectNotReady: CONFLICT "project_not_ready" "Project not ready to go live",
+        "The project or this deployment lacks something that live checks need. `detail` lists what is missing.",
+        "Allow networks for each product, ask this deployment's administrator for connectors and receivers, use `https` URLs, and complete a sandbox check with a callback. To go live anyway, send the request with `?force=true`.";
     LimitReached: CONFLICT "limit_reached" "Limit reached",
         "You have reached a limit: a workspace's projects, a project's or workspace's active credentials, a workspace's members and pending invitations, or a callback's resends. `detail` names the limit.",
         "For projects, reuse a disabled one. For credentials, delete unused ones; `last_used_at` helps to find them. For members, remove a member or withdraw an invitation in the console. This deployment's administrator can raise these limits.\n\nYou can resend a callback 20 times. After that, read the check to get its result.";

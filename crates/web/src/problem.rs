@@ -207,6 +207,7 @@ impl From<ManagementError> for Problem {
             ManagementError::CredentialNotFound => ProblemCode::CredentialNotFound,
             ManagementError::OtherOwner(_) => ProblemCode::Forbidden,
             ManagementError::ProjectNameTaken => ProblemCode::ProjectNameTaken,
+            ManagementError::NotReadyForLive(_) => ProblemCode::ProjectNotReady,
             ManagementError::InvalidSetting(invalid) => match invalid.cause {
                 SettingError::CallbackUrl(_) => ProblemCode::CallbackUrlInvalid,
                 SettingError::RedirectUrl(_) => ProblemCode::RedirectUrlInvalid,

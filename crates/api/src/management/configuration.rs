@@ -101,9 +101,10 @@ mod tests {
             "secure_sna": {},
             "discovery": {},
             "verification": {"methods": ["reverse_sms"], "brand": {"name": "Shop"}},
+            "callbacks": {"retry_for": 0},
         });
         assert_eq!(render_configuration(&configuration(&document)), document);
-        let empty = json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}});
+        let empty = json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}});
         assert_eq!(render_configuration(&Configuration::default()), empty);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! This module contains workspaces, networks, usage and the audit log.
 
+mod callbacks;
 mod configuration;
 mod credentials;
 mod projects;
@@ -50,6 +51,7 @@ pub fn routes() -> Routes {
         .merge(projects::routes())
         .merge(credentials::routes())
         .merge(requests::routes())
+        .merge(callbacks::routes())
         .rate_limit(RateLimitClass::Management)
         .rate_limit_unknown("/v1/management/{*path}", RateLimitClass::Management)
 }

@@ -148,13 +148,16 @@ async fn patch(
     State(app): State<App>,
     caller: Caller<Management>,
     ids: PathParameters,
+    RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
     let manager = caller.manager();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    let force = Query::parse(query.as_deref(), &["force"])?.get_parsed::<bool>("force")?.unwrap_or(false);
     let if_match = IfMatch::from_headers(request.headers());
-    let patch = parse_project_patch(&read_json(&app, request).await?)?;
+    let mut patch = parse_project_patch(&read_json(&app, request).await?)?;
+    patch.skip_live_requirements = force;
     let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
     let updated = app.engine.management.patch_project(&manager, workspace, id, patch, &condition).await?;
     let project = ProjectBody::from(&updated.project);
@@ -185,6 +188,7 @@ fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
         disabled: body.replace("disabled", as_boolean)?,
         products: body.replace("products", parse_products)?,
         configuration: body.replace("configuration", parse_configuration)?.unwrap_or_default(),
+        skip_live_requirements: false,
     };
     body.finish(patch)
 }

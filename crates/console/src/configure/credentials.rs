@@ -143,6 +143,8 @@ struct RevealedCredential {
     secret: String,
     /// One of its scopes, for the example command.
     scope: String,
+    /// It replaced all others when the project went live.
+    went_live: bool,
 }
 
 /// Credentials of one owner and the user's access to them.
@@ -195,11 +197,12 @@ impl CredentialsView {
     }
 
     /// Redirects to the list, which shows the secret once.
-    fn reveal(&self, app: &App, issued: &IssuedCredential) -> Result<Response, ConsoleError> {
+    fn reveal(&self, app: &App, issued: &IssuedCredential, went_live: bool) -> Result<Response, ConsoleError> {
         let flash = Flash::NewCredential {
             client_id: issued.credential.client_id.to_string(),
             secret: issued.secret.reveal().to_owned(),
             scope: issued.credential.scopes.first().map_or("", |scope| scope.into_str()).to_owned(),
+            went_live,
         };
         flash.redirect(app, &self.session, &self.path)
     }
@@ -294,12 +297,12 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     let view = CredentialsView::authorize(&app, session, &ids, Permission::View).await?;
-    let Some(Flash::NewCredential { client_id, secret, scope }) =
+    let Some(Flash::NewCredential { client_id, secret, scope, went_live }) =
         Flash::read(&app, &view.session, &headers, &view.path)
     else {
         return view.render(&app, query.as_deref(), None, (None, String::new())).await;
     };
-    let new = Some(RevealedCredential { client_id, secret, scope });
+    let new = Some(RevealedCredential { client_id, secret, scope, went_live });
     let response = view.render(&app, query.as_deref(), new, (None, String::new())).await?;
     Ok(Flash::clear(&app, response))
 }
@@ -313,7 +316,7 @@ async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) 
         Err(error) => return view.render(&app, None, None, (Some(to_sentence(&error)), label)).await,
     };
     match app.engine.management.create_credential(&view.actor, view.owner, new, None).await {
-        Ok(issued) => view.reveal(&app, &issued),
+        Ok(issued) => view.reveal(&app, &issued, false),
         Err(ManagementError::LimitReached(error)) => {
             view.render(&app, None, None, (Some(to_sentence(&error)), label)).await
         }
@@ -339,7 +342,7 @@ async fn rotate(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     };
     let (client_id, overlap) = (ids.client_id()?, SignedDuration::from_hours(option.hours));
     match app.engine.management.rotate_credential(&view.actor, view.owner, &client_id, overlap).await {
-        Ok(issued) => view.reveal(&app, &issued),
+        Ok(issued) => view.reveal(&app, &issued, false),
         Err(ManagementError::LimitReached(error)) => view.render_one(&app, &ids, true, Some(to_sentence(&error))).await,
         Err(error) => Err(error.into()),
     }
@@ -371,7 +374,16 @@ async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) 
 
 /// Redirects to the project's credentials, which show the secret of a new one once.
 pub fn show_new_credential(app: &App, access: ProjectAccess, new: &IssuedCredential) -> Result<Response, ConsoleError> {
-    CredentialsView::for_project(access).reveal(app, new)
+    CredentialsView::for_project(access).reveal(app, new, false)
+}
+
+/// Like [`show_new_credential`], for a project that has just gone live.
+pub fn show_live_credential(
+    app: &App,
+    access: ProjectAccess,
+    new: &IssuedCredential,
+) -> Result<Response, ConsoleError> {
+    CredentialsView::for_project(access).reveal(app, new, true)
 }
 
 /// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.

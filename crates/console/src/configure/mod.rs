@@ -2,10 +2,15 @@
 
 mod allowed_networks;
 pub mod credentials;
+mod go_live;
 mod settings;
 
 use ringtrue_web::routes::Routes;
 
 pub fn routes() -> Routes {
-    Routes::default().merge(settings::routes()).merge(allowed_networks::routes()).merge(credentials::routes())
+    Routes::default()
+        .merge(settings::routes())
+        .merge(go_live::routes())
+        .merge(allowed_networks::routes())
+        .merge(credentials::routes())
 }

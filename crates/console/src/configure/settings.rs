@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::{Configuration, InvalidSetting, Mode, Name, SETTINGS, Setting, SettingError, SettingKind, SettingValue},
     verification::Method,
 };
-use ringtrue_engine::tenants::{ManagementError, ProjectPatch, UpdatedProject};
+use ringtrue_engine::tenants::{ManagementError, ProjectPatch};
 use ringtrue_web::{
     app::App,
     parameters::{PathParameters, Query},
@@ -21,7 +21,6 @@ use ringtrue_web::{
 use strum::VariantArray as _;
 
 use crate::{
-    configure::credentials::show_new_credential,
     page::{
         self, Layout, MenuSection, SelectOption,
         error::{ConsoleError, to_sentence},
@@ -37,7 +36,6 @@ pub fn routes() -> Routes {
     Routes::default()
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", settings)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", update)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/mode", change_mode)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", set_disabled)
 }
 
@@ -121,18 +119,6 @@ async fn update(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     apply_patch(&app, access, patch).await
 }
 
-/// `POST …/projects/{project_id}/settings/mode`: takes the project live, with a new credential.
-async fn change_mode(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let (access, fields) = form.authorize_project(&app, &ids, Permission::ManageAccess).await?;
-    let mode = fields.get("mode").unwrap_or_default().parse::<Mode>();
-    let patch = match mode {
-        Ok(mode) if fields.contains("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
-        Ok(_) => return Ok(settings_error(&access, "select the checkbox to confirm")),
-        Err(error) => return Ok(settings_error(&access, &error.to_string())),
-    };
-    apply_patch(&app, access, patch).await
-}
-
 /// `POST …/projects/{project_id}/settings/disabled`: disables a project after its name is typed, or enables it.
 async fn set_disabled(
     State(app): State<App>,
@@ -150,13 +136,7 @@ async fn set_disabled(
 async fn apply_patch(app: &App, access: ProjectAccess, patch: ProjectPatch) -> Result<Response, ConsoleError> {
     let (workspace, project) = (access.workspace.id, access.project.id);
     match app.engine.management.patch_project(&access.actor, workspace, project, patch, &|_| true).await {
-        Ok(UpdatedProject { project, credential }) => {
-            let access = ProjectAccess { project, ..access };
-            match credential {
-                Some(issued) => show_new_credential(app, access, &issued),
-                None => Ok(page::see_other(&format!("{}/settings?saved", access.path()))),
-            }
-        }
+        Ok(_) => Ok(page::see_other(&format!("{}/settings?saved", access.path()))),
         Err(ManagementError::InvalidSetting(InvalidSetting { cause: SettingError::Other(problem), .. })) => {
             Ok(settings_error(&access, &problem))
         }
@@ -179,13 +159,12 @@ fn settings_error(access: &ProjectAccess, error: &str) -> Response {
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
-        // These have separate forms.
-        mode: None,
-        disabled: None,
         products: Some(
             Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).collect(),
         ),
         configuration: SETTINGS.iter().map(|setting| (setting, parse_field(fields, setting))).collect(),
+        // Mode and state have separate forms.
+        ..ProjectPatch::default()
     })
 }
 

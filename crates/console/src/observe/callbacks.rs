@@ -1,4 +1,5 @@
-//! Callbacks that failed: by receiver and reason, with filters, resends and their progress, and test callbacks.
+//! Callbacks: all, and those that failed by receiver and reason, with filters, resends and their progress, and test
+//! callbacks.
 
 use std::collections::HashMap;
 
@@ -9,19 +10,13 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
-use ringtrue_domain::{
-    account::Permission,
-    lifecycle::CheckId,
-    page::{Page, PageRequest},
-    product::Product,
-    tenancy::Project,
-};
+use ringtrue_domain::{account::Permission, lifecycle::CheckId, page::Page, product::Product, tenancy::Project};
 use ringtrue_engine::{
     callbacks::{
-        BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch, ResendError,
+        BulkResend, CallbackFilter, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS, ResendBatch, ResendError,
         TestCallbackError,
     },
-    ports::callbacks::{FailureState, ResendProgress},
+    ports::callbacks::{CallbackSelection, CallbackState, ResendProgress},
     rate_limits::RateLimitClass,
 };
 use ringtrue_web::{
@@ -46,10 +41,11 @@ use crate::{
 const PRODUCTS: [Product; 4] = Product::WITH_CALLBACKS;
 
 /// Query values, titles and states.
-const STATES: [(&str, &str, FailureState); 3] = [
-    ("undeliverable", "Undeliverable", FailureState::GivenUp),
-    ("retrying", "Retrying", FailureState::Retrying),
-    ("delivered", "Delivered later", FailureState::Recovered),
+const STATES: [(&str, &str, CallbackSelection); 4] = [
+    ("undeliverable", "Undeliverable", CallbackSelection::GivenUp),
+    ("retrying", "Retrying", CallbackSelection::Retrying),
+    ("delivered", "Delivered later", CallbackSelection::Recovered),
+    ("all", "All deliveries", CallbackSelection::All),
 ];
 
 /// Longer filter values match nothing and are ignored.
@@ -72,6 +68,8 @@ struct CallbacksPage {
     state: &'static str,
     /// Whether the listed callbacks can be resent.
     is_resendable: bool,
+    /// Whether the callbacks are also counted by receiver and reason.
+    shows_groups: bool,
     products: Vec<SelectOption>,
     receivers: Vec<SelectOption>,
     reasons: Vec<SelectOption>,
@@ -158,26 +156,26 @@ async fn show(
 ) -> Result<Response, ConsoleError> {
     let known = ["state", "product", "receiver", "reason", "page", "queued", "refused", "remaining", "batch"];
     let query = Query::parse(query.as_deref(), &known)?;
-    let (state, _, failure_state) =
+    let (state, _, selection) =
         STATES.into_iter().find(|(name, ..)| query.get("state") == Some(*name)).unwrap_or(STATES[0]);
-    let filter = parse_filter(failure_state, |name| query.get(name));
-    let unfiltered = FailureFilter { receiver: None, reason: None, ..filter.clone() };
-    let all = app.engine.callbacks.list_failures(&access.project, &unfiltered).await?;
+    let filter = parse_filter(selection, |name| query.get(name));
+    let unfiltered = CallbackFilter { receiver: None, reason: None, ..filter.clone() };
+    let all = app.engine.callbacks.list_callbacks(&access.project, &unfiltered).await?;
     let progress = load_progress(&app, &access.project, &query).await?;
 
     let layout = access.layout("Callbacks", MenuSection::Callbacks);
     let path = format!("{}/callbacks", layout.project_path());
-    let is_match = |failure: &&CallbackFailure| {
+    let is_match = |failure: &&CallbackSummary| {
         filter.receiver.as_ref().is_none_or(|receiver| *receiver == failure.receiver)
             && filter.reason.as_ref().is_none_or(|reason| *reason == failure.reason)
     };
     let matching: Vec<_> = all.iter().filter(is_match).collect();
-    let page = paginate(&matching, query.page_with_default_size(page::PAGE_SIZE)?);
+    let page = Page::of_list(&matching, query.page_with_default_size(page::PAGE_SIZE)?);
     let fields = FilterFields::from(&filter);
-    let is_truncated = all.len() >= usize::try_from(MAX_LISTED_FAILURES).unwrap_or(usize::MAX);
+    let is_truncated = all.len() >= usize::try_from(MAX_LISTED_CALLBACKS).unwrap_or(usize::MAX);
     let test_result = Flash::read(&app, &access.session, &headers, &path).and_then(test_result);
     let had_result = test_result.is_some();
-    let tab = |(name, title, _): (&'static str, &'static str, FailureState)| Tab {
+    let tab = |(name, title, _): (&'static str, &'static str, CallbackSelection)| Tab {
         path: page::link(&path, &[("state", Some(name))]),
         title,
         is_current: name == state,
@@ -185,20 +183,21 @@ async fn show(
     let response = page::render_ok(&CallbacksPage {
         tabs: STATES.map(tab).into(),
         state,
-        is_resendable: failure_state == FailureState::GivenUp,
+        is_resendable: selection == CallbackSelection::GivenUp,
+        shows_groups: selection != CallbackSelection::All,
         products: page::select_options(
             PRODUCTS.into_iter().map(|product| (product.into_str(), product.title())),
             filter.product.map(|product| product.into_str()),
         ),
         receivers: options(all.iter().map(|failure| failure.receiver.as_str()), &fields.receiver, str::to_owned),
         reasons: options(all.iter().map(|failure| failure.reason.as_str()), &fields.reason, reason_label),
-        is_filtered: filter != FailureFilter { product: None, ..unfiltered },
+        is_filtered: filter != CallbackFilter { product: None, ..unfiltered },
         is_truncated,
-        max_listed: MAX_LISTED_FAILURES,
+        max_listed: MAX_LISTED_CALLBACKS,
         max_resends: MAX_BULK_RESENDS,
         groups: group_failures(&matching, &path, state, &fields),
-        failures: page.items.iter().map(|failure| failure_row(&layout, failure_state, failure)).collect(),
-        time_column: if failure_state == FailureState::Retrying { "Next attempt" } else { "Last attempt" },
+        failures: page.items.iter().map(|failure| failure_row(&layout, selection, failure)).collect(),
+        time_column: if selection == CallbackSelection::Retrying { "Next attempt" } else { "Last attempt" },
         pagination: Pagination::new(&page, &path, &fields.query(state)),
         progress,
         tests: test_options(&access.project),
@@ -213,8 +212,8 @@ async fn show(
 /// `POST …/callbacks/resend`: resends the undeliverable callbacks that match the filter.
 async fn resend_all(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    let filter = parse_filter(FailureState::GivenUp, |name| fields.get(name));
-    let resent = app.engine.callbacks.resend_failures(&access.actor, &access.project, &filter).await;
+    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(name));
+    let resent = app.engine.callbacks.resend_failed(&access.actor, &access.project, &filter).await;
     let resent = resent.map_err(resend_error)?;
     if resent.batch.is_none() && resent.remaining > 0 {
         let text = "This workspace has just resent many callbacks. Wait a few seconds and resend again.";
@@ -232,7 +231,7 @@ async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionFo
     let since = resent.map_err(resend_error)?.due_at;
     let batch = Some(ResendBatch { since, first: check, last: check });
     // The list stays as it was filtered; the product of the form is that of the callback.
-    let filter = parse_filter(FailureState::GivenUp, |name| fields.get(&format!("filter_{name}")));
+    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(&format!("filter_{name}")));
     Ok(redirect_to_progress(&access, &filter, BulkResend { queued: 1, refused: 0, remaining: 0, batch }))
 }
 
@@ -264,22 +263,22 @@ fn parse_product(fields: &FormFields) -> Option<Product> {
 }
 
 /// Values that no callback has match nothing; unknown products match all.
-fn parse_filter<'q>(state: FailureState, get: impl Fn(&str) -> Option<&'q str>) -> FailureFilter {
+fn parse_filter<'q>(selection: CallbackSelection, get: impl Fn(&str) -> Option<&'q str>) -> CallbackFilter {
     let text = |name: &str| {
         let text = get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);
         text.map(str::to_owned)
     };
     let product = text("product").and_then(|name| name.parse().ok());
-    FailureFilter {
-        state,
+    CallbackFilter {
+        selection,
         product: product.filter(|product| PRODUCTS.contains(product)),
         receiver: text("receiver"),
         reason: text("reason"),
     }
 }
 
-impl From<&FailureFilter> for FilterFields {
-    fn from(filter: &FailureFilter) -> Self {
+impl From<&CallbackFilter> for FilterFields {
+    fn from(filter: &CallbackFilter) -> Self {
         FilterFields {
             product: filter.product.map(|product| product.to_string()).unwrap_or_default(),
             receiver: filter.receiver.clone().unwrap_or_default(),
@@ -301,7 +300,7 @@ impl FilterFields {
 }
 
 /// Redirects to the list with the progress of a resend.
-fn redirect_to_progress(access: &ProjectAccess, filter: &FailureFilter, resend: BulkResend) -> Response {
+fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend: BulkResend) -> Response {
     let fields = FilterFields::from(filter);
     let counts = [resend.queued, resend.refused, resend.remaining].map(|count| count.to_string());
     let batch =
@@ -341,14 +340,6 @@ fn parse_batch(text: &str) -> Option<ResendBatch> {
     Some(ResendBatch { since, first: check()?, last: check()? })
 }
 
-/// A page of a list in memory.
-fn paginate<T: Clone>(items: &[T], request: PageRequest) -> Page<T> {
-    let size = usize::try_from(request.size()).unwrap_or(usize::MAX);
-    let offset = usize::try_from(request.offset()).unwrap_or(usize::MAX);
-    let shown = items.iter().skip(offset).take(size).cloned().collect();
-    Page { items: shown, request, total_items: items.len() as u64 }
-}
-
 /// The distinct values, and the selected one even if no callback has it any more.
 fn options<'a>(
     values: impl Iterator<Item = &'a str>,
@@ -364,7 +355,7 @@ fn options<'a>(
 }
 
 /// Largest groups first.
-fn group_failures(failures: &[&CallbackFailure], path: &str, state: &str, filter: &FilterFields) -> Vec<FailureGroup> {
+fn group_failures(failures: &[&CallbackSummary], path: &str, state: &str, filter: &FilterFields) -> Vec<FailureGroup> {
     let mut groups: HashMap<(&str, &str), (usize, Option<Timestamp>)> = HashMap::new();
     for failure in failures {
         let (count, last) = groups.entry((&failure.receiver, &failure.reason)).or_default();
@@ -388,11 +379,11 @@ fn group_failures(failures: &[&CallbackFailure], path: &str, state: &str, filter
     groups.into_iter().map(group).collect()
 }
 
-fn failure_row(layout: &Layout, state: FailureState, failure: &CallbackFailure) -> FailureRow {
-    let kind = match state {
-        FailureState::GivenUp => BadgeKind::Failed,
-        FailureState::Retrying => BadgeKind::Open,
-        FailureState::Recovered => BadgeKind::Match,
+fn failure_row(layout: &Layout, selection: CallbackSelection, failure: &CallbackSummary) -> FailureRow {
+    let (kind, due_at) = match failure.state {
+        CallbackState::GivenUp => (BadgeKind::Failed, None),
+        CallbackState::Waiting { due_at } => (BadgeKind::Open, Some(due_at)),
+        CallbackState::Delivered => (BadgeKind::Match, None),
     };
     let path = format!("{}/checks/{}/{}", layout.project_path(), failure.product, failure.check);
     FailureRow {
@@ -403,8 +394,9 @@ fn failure_row(layout: &Layout, state: FailureState, failure: &CallbackFailure) 
         reason: Badge::new(kind, reason_label(&failure.reason)),
         attempts: failure.attempts,
         last_attempt_at: failure.last_attempt_at.map(UtcTime),
-        due_at: failure.due_at.map(UtcTime),
-        may_resend: failure.may_resend && state == FailureState::GivenUp,
+        // Only the list of retries has a column for the next attempt.
+        due_at: due_at.filter(|_| selection == CallbackSelection::Retrying).map(UtcTime),
+        may_resend: failure.may_resend && selection == CallbackSelection::GivenUp,
     }
 }
 
@@ -453,15 +445,15 @@ fn test_result(flash: Flash) -> Option<TestResult> {
 mod tests {
     use super::*;
 
-    fn failure(receiver: &str, reason: &str) -> CallbackFailure {
-        CallbackFailure {
+    fn failure(receiver: &str, reason: &str) -> CallbackSummary {
+        CallbackSummary {
             check: CheckId(uuid::Uuid::nil()),
             product: Product::ReverseSms,
             receiver: receiver.to_owned(),
             reason: reason.to_owned(),
             attempts: 7,
             last_attempt_at: None,
-            due_at: None,
+            state: CallbackState::GivenUp,
             may_resend: true,
         }
     }

@@ -22,6 +22,8 @@ pub enum Flash {
         secret: String,
         /// One of its scopes, for the example command.
         scope: String,
+        /// It replaced all others when the project went live.
+        went_live: bool,
     },
     RecoveryCodes {
         #[debug(skip)]
@@ -58,8 +60,11 @@ impl Flash {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("path", path);
         match self {
-            Flash::NewCredential { client_id, secret, scope } => {
+            Flash::NewCredential { client_id, secret, scope, went_live } => {
                 form.append_pair("client_id", client_id).append_pair("secret", secret).append_pair("scope", scope);
+                if *went_live {
+                    form.append_pair("went_live", "yes");
+                }
             }
             Flash::RecoveryCodes { codes, next } => {
                 form.append_pair("codes", &codes.join(" ")).append_pair("next", next);
@@ -81,7 +86,13 @@ impl Flash {
             return None;
         }
         if let Some(secret) = get("secret") {
-            return Some(Flash::NewCredential { client_id: get("client_id")?, secret, scope: get("scope")? });
+            let went_live = get("went_live").is_some();
+            return Some(Flash::NewCredential {
+                client_id: get("client_id")?,
+                secret,
+                scope: get("scope")?,
+                went_live,
+            });
         }
         if let Some(codes) = get("codes") {
             let codes = codes.split(' ').map(str::to_owned).collect();
@@ -103,7 +114,7 @@ mod tests {
     fn results_are_decoded_for_their_page_only() {
         let [client_id, secret, scope] = ["prj_a", "rts_&=%", "reverse_sms"].map(str::to_owned);
         for flash in [
-            Flash::NewCredential { client_id, secret, scope },
+            Flash::NewCredential { client_id, secret, scope, went_live: true },
             Flash::RecoveryCodes { codes: vec!["A-B".to_owned(), "C-D".to_owned()], next: "/console".to_owned() },
             Flash::TestCallback { product: Product::SecureSna, outcome: "blocked address".to_owned(), millis: 7 },
         ] {
@@ -116,7 +127,9 @@ mod tests {
     #[test]
     fn debug_output_has_no_secret() {
         let [client_id, secret, scope] = ["prj_a", "rts_x", "reverse_sms"].map(str::to_owned);
-        assert!(!format!("{:?}", Flash::NewCredential { client_id, secret, scope }).contains("rts_x"));
+        assert!(
+            !format!("{:?}", Flash::NewCredential { client_id, secret, scope, went_live: false }).contains("rts_x")
+        );
         let codes = Flash::RecoveryCodes { codes: vec!["A-B".to_owned()], next: "/console".to_owned() };
         assert!(!format!("{codes:?}").contains("A-B"));
     }

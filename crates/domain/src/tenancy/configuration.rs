@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::{
+    callback::RetryFor,
     product::Product,
     verification::VerificationSettings,
     web_url::{CallbackUrl, RedirectUrl},
@@ -14,6 +15,7 @@ pub struct Configuration {
     pub secure_sna: SilentSettings,
     pub discovery: SilentSettings,
     pub verification: VerificationSettings,
+    pub callbacks: CallbackSettings,
 }
 
 impl Configuration {
@@ -37,6 +39,13 @@ pub struct ReverseSmsSettings {
     pub prefix: Option<SmsPrefix>,
     /// Sandbox projects: whether the simulated handset replies automatically.
     pub auto_reply: bool,
+}
+
+/// Settings of the callbacks of all products.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallbackSettings {
+    /// `None`: the regular schedule.
+    pub retry_for: Option<RetryFor>,
 }
 
 /// Settings of Secure SNA and Discovery.

@@ -8,7 +8,9 @@ mod project;
 mod settings;
 mod workspace;
 
-pub use configuration::{Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl};
+pub use configuration::{
+    CallbackSettings, Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl,
+};
 pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, InvalidClientId, SecretDigest};
 pub use mode::{InvalidMode, Mode};
 pub use name::{InvalidName, Name};

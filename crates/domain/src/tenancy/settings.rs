@@ -5,6 +5,7 @@ use std::{fmt::Display, str::FromStr};
 
 use super::{Configuration, InvalidTtl, SmsPrefix, Ttl};
 use crate::{
+    callback::{InvalidRetryFor, RetryFor},
     verification::{BrandName, Colour, InvalidVerificationTtl, LogoUrl, Method, VerificationTtl},
     web_url::{CallbackUrl, MAX_ORIGINS, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
 };
@@ -28,6 +29,7 @@ pub static SETTINGS: &[Setting] = settings![
     verification.brand.name,
     verification.brand.logo_url,
     verification.brand.colour,
+    callbacks.retry_for,
 ];
 
 /// One setting of a project. A setting with its default value is absent.
@@ -395,7 +397,7 @@ macro_rules! seconds_setting {
     )+};
 }
 
-seconds_setting!(Ttl: InvalidTtl, VerificationTtl: InvalidVerificationTtl);
+seconds_setting!(RetryFor: InvalidRetryFor, Ttl: InvalidTtl, VerificationTtl: InvalidVerificationTtl);
 
 fn as_text(value: &SettingValue) -> Result<&str, SettingError> {
     match value {
@@ -448,6 +450,7 @@ mod tests {
             ("verification.brand.name", text("Shop")),
             ("verification.brand.logo_url", text("https://shop.example/logo.svg")),
             ("verification.brand.colour", text("#1a73e8")),
+            ("callbacks.retry_for", SettingValue::Integer(86_400)),
         ]
     }
 

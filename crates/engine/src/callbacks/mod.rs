@@ -5,7 +5,7 @@
 //! failed. URL, body and attempt log are stored sealed ([`sealing`]).
 
 mod courier;
-mod failures;
+mod list;
 mod log;
 mod outbox;
 pub mod payload;
@@ -15,10 +15,10 @@ mod test_callback;
 
 pub use courier::{
     Courier, CourierDependencies, CourierLimits, CourierMetrics, KeySource, LATENCY_BOUNDS_MILLIS, LEASE_DURATION,
-    UNREADABLE_FAILURE, WorkspaceLookup,
+    ProjectLookup, UNREADABLE_FAILURE,
 };
-pub(crate) use failures::BulkResendBudget;
-pub use failures::{BulkResend, CallbackFailure, FailureFilter, MAX_BULK_RESENDS, MAX_LISTED_FAILURES, ResendBatch};
+pub(crate) use list::BulkResendBudget;
+pub use list::{BulkResend, CallbackFilter, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS, ResendBatch};
 pub use log::{Attempt, CallbackLog, Callbacks, Exchange, ReceivedResponse, ResendError, ScheduledResend, SentRequest};
 pub(crate) use outbox::Outbox;
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};

@@ -39,11 +39,22 @@ impl Outbox {
     }
 
     /// Sends a callback that is stored.
-    pub(crate) fn send<V>(&self, check: &Check<V>, callback: NewCallback) {
+    pub(crate) fn send<V: Clone>(&self, check: &Check<V>, callback: NewCallback) {
         let &Check { id, project, product, mode, .. } = check;
         let NewCallback { url, body, due_at } = callback;
         let (failed_attempts, earlier_attempts) = (0, 0);
-        let leased = LeasedCallback { check: id, project, product, mode, url, body, failed_attempts, earlier_attempts };
+        let created_at = check.updated_at().unwrap_or_else(|| self.context.now());
+        let leased = LeasedCallback {
+            check: id,
+            project,
+            product,
+            mode,
+            created_at,
+            url,
+            body,
+            failed_attempts,
+            earlier_attempts,
+        };
         self.courier.deliver(leased, due_at);
     }
 }

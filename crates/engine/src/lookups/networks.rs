@@ -191,6 +191,18 @@ impl Networks {
         PRODUCTS.into_iter().filter(can).collect()
     }
 
+    /// Whether the deployment can serve a product for subscribers of this network now.
+    pub fn is_reachable(&self, network: &Network, product: Product) -> bool {
+        match product {
+            Product::SecureSna | Product::Discovery => {
+                self.silent_route(&network.id, product).is_some_and(|connector| connector.is_reachable())
+            }
+            Product::SimSwap => self.sim_swap_route(&network.id).is_some_and(|connector| connector.is_reachable()),
+            Product::ReverseSms => self.has_receiver(network),
+            Product::Eligibility | Product::Verification => true,
+        }
+    }
+
     /// Lists the configured networks, optionally of one country, with their supported products.
     pub fn list_networks(
         &self,

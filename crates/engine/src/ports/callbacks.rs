@@ -34,6 +34,8 @@ pub struct LeasedCallback {
     pub product: Product,
     /// Mode of the check, which selects the signing key. The project may have changed its mode since.
     pub mode: Mode,
+    /// When the check ended.
+    pub created_at: Timestamp,
     pub url: Sealed,
     pub body: Sealed,
     /// Failed attempts, plus all attempts before the last resend.
@@ -112,36 +114,37 @@ pub enum CallbackState {
     GivenUp,
 }
 
-/// Where a callback stands that failed or was resent.
+/// Which callbacks of a project are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureState {
+pub enum CallbackSelection {
+    /// Those of the newest checks.
+    All,
     GivenUp,
-    /// Waiting for another attempt.
+    /// Waiting for another attempt after a failed one.
     Retrying,
     /// Delivered after a failed attempt or a resend.
     Recovered,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedCallbackQuery {
+pub struct CallbackQuery {
     pub project: ProjectId,
-    pub state: FailureState,
+    pub selection: CallbackSelection,
     pub product: Option<Product>,
     /// Exclusive lower bound of the creation time of the checks.
     pub created_after: Option<Timestamp>,
     pub limit: u32,
 }
 
-/// A callback that failed or was resent.
+/// A callback in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedCallback {
+pub struct ListedCallback {
     pub check: CheckId,
     pub product: Product,
     /// Empty after erasure.
     pub url: Sealed,
     pub is_erased: bool,
-    /// `None` unless it waits for its next attempt.
-    pub due_at: Option<Timestamp>,
+    pub state: CallbackState,
     pub resends: u32,
     /// `None`: not attempted.
     pub last_attempt: Option<LastAttempt>,
@@ -205,8 +208,9 @@ pub trait CallbackStore: Send + Sync {
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError>;
 
-    /// Callbacks of a project that failed or were resent, newest checks first.
-    async fn list_failed_callbacks(&self, query: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError>;
+    /// Callbacks of a project, newest checks first. [`CallbackSelection::All`] considers only the newest `limit` checks of
+    /// each product.
+    async fn list_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError>;
 
     /// Counts the resent callbacks of a range of checks: those that wait, and those that were settled at `since` or
     /// later.

@@ -23,12 +23,13 @@ use super::{
 
 /// What the management service uses. Accounts give the audit log the names of actors.
 pub trait ManagementStore:
-    WorkspaceStore + ProjectStore + CredentialStore + UsageStore + AuditStore + KeyStore + AccountStore
+    WorkspaceStore + ProjectStore + CredentialStore + UsageStore + ActivityStore + AuditStore + KeyStore + AccountStore
 {
 }
 
-impl<S: WorkspaceStore + ProjectStore + CredentialStore + UsageStore + AuditStore + KeyStore + AccountStore>
-    ManagementStore for S
+impl<
+    S: WorkspaceStore + ProjectStore + CredentialStore + UsageStore + ActivityStore + AuditStore + KeyStore + AccountStore,
+> ManagementStore for S
 {
 }
 

@@ -94,6 +94,11 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
 
     fn supports(&self, product: Product) -> bool;
 
+    /// Whether requests currently reach the operator. `true` if the connector cannot tell.
+    fn is_reachable(&self) -> bool {
+        true
+    }
+
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode>;
 
     /// Whether the connector accepts responses from this source. Called before the device's addresses are compared: a

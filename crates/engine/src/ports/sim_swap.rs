@@ -32,5 +32,10 @@ pub trait SimSwapConnector: fmt::Debug + Send + Sync {
     /// Name in the configuration.
     fn name(&self) -> &str;
 
+    /// Whether requests currently reach the operator. `true` if the connector cannot tell.
+    fn is_reachable(&self) -> bool {
+        true
+    }
+
     async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode>;
 }

@@ -4,12 +4,14 @@
 //! the resource's, and distinguishes resources of other owners (403) from missing ones (404).
 
 mod credentials;
+mod live_readiness;
 mod number_search;
 mod project_patch;
 mod projects;
 mod reports;
 
 pub use credentials::{IssuedCredential, NewCredential};
+pub use live_readiness::{LiveRequirement, LiveTopic};
 pub use number_search::{NumberSearch, NumberSearchError};
 pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
@@ -46,6 +48,8 @@ pub enum ManagementError {
     ProjectNameTaken,
     #[error(transparent)]
     InvalidSetting(#[from] InvalidSetting),
+    #[error("the project is not ready to go live: {}; `?force=true` skips this check", .0.join("; "))]
+    NotReadyForLive(Vec<String>),
     #[error("{problem}")]
     InvalidMember { member: &'static str, problem: String },
     #[error("`/networks/{position}`: {given} is another id of {network}, which is already in the list")]

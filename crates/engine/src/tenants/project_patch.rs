@@ -14,6 +14,8 @@ pub struct ProjectPatch {
     pub disabled: Option<bool>,
     pub products: Option<Vec<Product>>,
     pub configuration: ConfigurationPatch,
+    /// Goes live even if the project or the deployment is not ready.
+    pub skip_live_requirements: bool,
 }
 
 impl ProjectPatch {

@@ -125,6 +125,9 @@ impl Management {
         patch: ProjectPatch,
         condition: Precondition<'_, Project>,
     ) -> Result<UpdatedProject, ManagementError> {
+        if patch.mode == Some(Mode::Live) && !patch.skip_live_requirements {
+            self.check_live_requirements(manager, workspace, id, &patch).await?;
+        }
         self.update_project_with(manager, workspace, id, Action::ProjectUpdated, |project| {
             if !condition(project) {
                 return Err(ManagementError::PreconditionFailed);
@@ -140,6 +143,24 @@ impl Management {
             Ok((patched, changes))
         })
         .await
+    }
+
+    /// Fails if a project that is about to go live lacks something. The patch may provide it.
+    async fn check_live_requirements(
+        &self,
+        manager: &ManagementActor,
+        workspace: WorkspaceId,
+        id: ProjectId,
+        patch: &ProjectPatch,
+    ) -> Result<(), ManagementError> {
+        let project = self.project(manager, workspace, id).await?;
+        if project.mode == Mode::Live {
+            return Ok(());
+        }
+        let (patched, _) = patch.clone().apply(&project, &self.context.settings.url_policy)?;
+        let requirements = self.live_requirements(&patched).await?;
+        let missing: Vec<String> = requirements.into_iter().filter_map(|requirement| requirement.missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(ManagementError::NotReadyForLive(missing)) }
     }
 
     pub async fn replace_allowed_networks(

@@ -86,6 +86,14 @@ async fn other_results_are_retried_up_to_seven_attempts() {
 }
 
 #[tokio::test]
+async fn retries_continue_as_long_as_the_project_wants() {
+    let world = World::retrying_for(1_100).await;
+    assert_eq!(attempts_at(&world, "500.example").await, [0, 10, 30, 60, 100, 150, 210, 330, 570, 1_050]);
+    assert_eq!(world.received().last().unwrap().1.headers[6].1, "10");
+    assert_eq!(world.store.state().settled.last().unwrap().outcome, AttemptOutcome::GivenUp);
+}
+
+#[tokio::test]
 async fn retry_interval_starts_at_the_end_of_an_attempt() {
     let world = World::new().await;
     let at = attempts_at(&world, "slow.example").await;

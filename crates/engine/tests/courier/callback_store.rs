@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackStore, FailedCallback, FailedCallbackQuery,
-        LeasedCallback, ResendOutcome, ResendProgress,
+        AttemptOutcome, AttemptSettlement, CallbackQuery, CallbackRecord, CallbackStore, LeasedCallback,
+        ListedCallback, ResendOutcome, ResendProgress,
     },
     idempotency::IdempotentResponse,
     store::{StoreError, TenantLookup},
@@ -127,7 +127,7 @@ impl CallbackStore for FakeCallbackStore {
         Ok(TenantLookup::NotFound)
     }
 
-    async fn list_failed_callbacks(&self, _: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError> {
+    async fn list_callbacks(&self, _: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
         Ok(vec![])
     }
 

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_callback_signature::{CallbackPublicKey, CallbackRequest, VerifiedSignature, verify};
 use ringtrue_domain::{
+    callback::RetryFor,
     id::uuid_v7,
     lifecycle::CheckId,
     product::Product,
@@ -12,7 +13,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     callbacks::{
-        Courier, CourierDependencies, CourierLimits, KeySource, WorkspaceLookup,
+        Courier, CourierDependencies, CourierLimits, KeySource, ProjectLookup,
         sealing::{seal_body, seal_url},
     },
     keys::{KeyRing, MasterKey, create_missing_keys},
@@ -83,6 +84,15 @@ impl World {
     }
 
     pub async fn with_limits(limits: CourierLimits) -> World {
+        World::build(limits, RetryFor::default()).await
+    }
+
+    /// A project that wants its callbacks retried for longer.
+    pub async fn retrying_for(seconds: i64) -> World {
+        World::build(CourierLimits::default(), RetryFor::try_from(seconds).unwrap()).await
+    }
+
+    async fn build(limits: CourierLimits, retry_for: RetryFor) -> World {
         let clock = Arc::new(ManualClock::at("2026-11-14T09:30:00Z".parse().unwrap()));
         let entropy = Arc::new(SystemEntropy::default());
         let keys = Arc::new(key_ring(&clock, &entropy).await);
@@ -98,7 +108,7 @@ impl World {
             store: Arc::clone(&store) as _,
             transport: Arc::clone(&receivers) as _,
             keys: source,
-            workspaces: Arc::new(OneWorkspacePerProject),
+            projects: Arc::new(OneWorkspacePerProject { retry_for }),
             clock: Arc::clone(&clock) as _,
             entropy: Arc::clone(&entropy) as _,
             activity: Arc::default(),
@@ -118,6 +128,7 @@ impl World {
             project: ProjectId(Uuid::from_u128(1)),
             product: Product::ReverseSms,
             mode: Mode::Live,
+            created_at: now,
             url: seal_url(&self.keys, entropy, now, check, &url).unwrap(),
             body: seal_body(&self.keys, entropy, now, check, BODY).unwrap(),
             failed_attempts: 0,
@@ -170,11 +181,17 @@ impl World {
     }
 }
 
-struct OneWorkspacePerProject;
+struct OneWorkspacePerProject {
+    retry_for: RetryFor,
+}
 
-impl WorkspaceLookup for OneWorkspacePerProject {
+impl ProjectLookup for OneWorkspacePerProject {
     fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId> {
         Some(WorkspaceId(project.0))
+    }
+
+    fn retry_for(&self, _: ProjectId) -> RetryFor {
+        self.retry_for
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     error::{CamaraError, ErrorCause, InvalidResponse},
 };
 use crate::{
-    breaker::CallOutcome,
+    breaker::{BreakerState, CallOutcome},
     oauth::{PkceState, Stage, TokenResponse, authorization_code},
 };
 
@@ -127,6 +127,10 @@ impl SilentConnector for Camara {
 
     fn supports(&self, product: Product) -> bool {
         self.scope_for(product).is_some()
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.number_verification_breaker.state(self.client.clock.now()) == BreakerState::Closed
     }
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {

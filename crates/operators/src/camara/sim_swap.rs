@@ -27,7 +27,7 @@ use super::{
     error::{CamaraError, ErrorCause, InvalidResponse},
 };
 use crate::{
-    breaker::CallOutcome,
+    breaker::{BreakerState, CallOutcome},
     client::ClientError,
     jwt::SigningKey,
     oauth::{
@@ -201,6 +201,10 @@ fn full_hours(period: SimSwapPeriod) -> u32 {
 impl SimSwapConnector for Camara {
     fn name(&self) -> &str {
         &self.config.name
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.sim_swap_breaker.state(self.client.clock.now()) == BreakerState::Closed
     }
 
     async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {

@@ -21,9 +21,16 @@ pub(super) const CONFIG_VARIABLE: &str = "RINGTRUE_CONFIG";
 pub(super) const MASTER_KEY_VARIABLE: &str = "RINGTRUE_MASTER_KEY";
 pub(super) const LOG_VARIABLE: &str = "RINGTRUE_LOG";
 
-/// Variables with our prefix that are not settings.
-pub(super) const RESERVED_VARIABLES: [&str; 5] =
-    [CONFIG_VARIABLE, MASTER_KEY_VARIABLE, LOG_VARIABLE, PROFILE_VARIABLE, CLIENT_SECRET_VARIABLE];
+/// Variables with our prefix that are not settings. The client libraries read the last two and the client secret.
+pub(super) const RESERVED_VARIABLES: [&str; 7] = [
+    CONFIG_VARIABLE,
+    MASTER_KEY_VARIABLE,
+    LOG_VARIABLE,
+    PROFILE_VARIABLE,
+    CLIENT_SECRET_VARIABLE,
+    "RINGTRUE_CLIENT_ID",
+    "RINGTRUE_URL",
+];
 
 /// All variables: those with the prefix `RINGTRUE_` are settings, and the file may reference any other that holds a
 /// secret. `Debug` shows only the names of prefixed ones.

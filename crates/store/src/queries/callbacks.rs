@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
     lifecycle::{CheckId, Sealed},
+    product::Product,
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, FailedCallback, FailedCallbackQuery,
-        FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
+        AttemptSettlement, CallbackQuery, CallbackRecord, CallbackSelection, CallbackState, CallbackStore, LastAttempt,
+        LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
     },
     idempotency::IdempotentResponse,
     store::{StoreError, TenantLookup},
@@ -116,9 +117,11 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             .await
     }
 
-    async fn list_failed_callbacks(&self, query: FailedCallbackQuery) -> Result<Vec<FailedCallback>, StoreError> {
-        let FailedCallbackQuery { project, state, product, created_after, limit } = query;
-        let (state, last_attempt) = failure_condition(state);
+    async fn list_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
+        let CallbackQuery { project, selection, product, created_after, limit } = query;
+        if selection == CallbackSelection::All {
+            return self.list_all_callbacks(query).await;
+        }
         let mut values = values![project, first_id_after(created_after)].to_vec();
         let mut of_product = "";
         if let Some(product) = product {
@@ -127,17 +130,14 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         }
         values.push(i64::from(limit).into());
         let select = format!(
-            "select c.check_id, c.product, c.url, c.body is null, c.due_at, c.resends,
-                    a.attempt, a.ended_at, a.status, a.failure
-               from callbacks c left join callback_attempts a
-                 on a.check_id = c.check_id {} and a.attempt = c.failed_attempts + {last_attempt}
-              where c.project_id = $1 and c.check_id >= $2 and {state} {of_product}
+            "{} where c.project_id = $1 and c.check_id >= $2 and {} {of_product}
               order by c.check_id desc limit ${}",
-            D::same_bucket("a", "c"),
+            select_listed::<D>(),
+            condition(selection),
             values.len()
         );
         let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await));
-        rows.await?.into_iter().map(failed_callback_from_row).collect()
+        rows.await?.into_iter().map(listed_callback_from_row).collect()
     }
 
     async fn resend_progress(
@@ -174,21 +174,77 @@ impl<D: Database> CallbackStore for SqlStore<D> {
     }
 }
 
-/// The condition on the state of callbacks `c`, and the distance of their last attempt from `failed_attempts`, which does
-/// not count a successful one. The states are constants, so that the planner can use the partial index.
-fn failure_condition(state: FailureState) -> (&'static str, i64) {
-    match state {
-        FailureState::GivenUp => ("c.state = 'given_up'", 0),
-        FailureState::Retrying => ("c.failed_attempts > 0 and c.state = 'waiting'", 0),
-        FailureState::Recovered => ("c.failed_attempts > 0 and c.state = 'delivered'", 1),
+impl<D: Database> SqlStore<D> {
+    /// Most callbacks are in no index by project, so the newest checks of each product lead to them.
+    async fn list_all_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
+        let CallbackQuery { project, product, created_after, limit, .. } = query;
+        let products: Vec<Product> = match product {
+            Some(product) => vec![product],
+            None => Product::WITH_CALLBACKS.to_vec(),
+        };
+        let rows = self.read_list(
+            project,
+            work!(|tx| {
+                let mut ids = vec![];
+                for product in products {
+                    let select = "select id from checks where project_id = $1 and product = $2 and id >= $3
+                                   order by id desc limit $4";
+                    let values = values![project, product.into_str(), first_id_after(created_after), i64::from(limit)];
+                    for row in tx.run(select, values).await? {
+                        ids.push(row.reader("checks").uuid("id")?);
+                    }
+                }
+                ids.sort_unstable_by(|one, other| other.cmp(one));
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                let mut rows = vec![];
+                for ids in ids.chunks(IDS_PER_STATEMENT) {
+                    if rows.len() >= limit {
+                        break;
+                    }
+                    let select = format!(
+                        "{} where c.check_id in ({}) order by c.check_id desc",
+                        select_listed::<D>(),
+                        placeholders(1, ids.len())
+                    );
+                    let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+                    rows.extend(tx.query(select.into(), &values).await?);
+                }
+                rows.truncate(limit);
+                Ok(rows)
+            }),
+        );
+        rows.await?.into_iter().map(listed_callback_from_row).collect()
     }
 }
 
-fn failed_callback_from_row(row: Row) -> Result<FailedCallback, StoreError> {
+/// Callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful one.
+fn select_listed<D: Database>() -> String {
+    format!(
+        "select c.check_id, c.product, c.url, c.body is null, c.state, c.due_at, c.resends,
+                a.attempt, a.ended_at, a.status, a.failure
+           from callbacks c left join callback_attempts a
+             on a.check_id = c.check_id {}
+            and a.attempt = c.failed_attempts + (case c.state when 'delivered' then 1 else 0 end)",
+        D::same_bucket("a", "c")
+    )
+}
+
+/// The condition on the state of callbacks `c`. The states are constants, so that the planner can use the partial index.
+fn condition(selection: CallbackSelection) -> &'static str {
+    match selection {
+        CallbackSelection::All => "true",
+        CallbackSelection::GivenUp => "c.state = 'given_up'",
+        CallbackSelection::Retrying => "c.failed_attempts > 0 and c.state = 'waiting'",
+        CallbackSelection::Recovered => "c.failed_attempts > 0 and c.state = 'delivered'",
+    }
+}
+
+fn listed_callback_from_row(row: Row) -> Result<ListedCallback, StoreError> {
     let mut row = row.reader("callbacks");
     let (check, product) = (CheckId(row.uuid("check_id")?), row.parsed("product")?);
     let (url, is_erased) = (Sealed(row.bytes("url")?), row.boolean("body")?);
-    let (due_at, resends) = (row.instant_or_null("due_at")?, row.count("resends")?);
+    let state = check_row_mapping::callback_state(&mut row)?;
+    let resends = row.count("resends")?;
     let (number, ended_at) = (row.int_or_null("attempt")?, row.instant_or_null("ended_at")?);
     let (status, failure) = (row.int_or_null("status")?, row.text_or_null("failure")?);
     let last_attempt = number.zip(ended_at).map(|(number, ended_at)| LastAttempt {
@@ -197,7 +253,7 @@ fn failed_callback_from_row(row: Row) -> Result<FailedCallback, StoreError> {
         status: status.and_then(|status| u16::try_from(status).ok()),
         failure,
     });
-    Ok(FailedCallback { check, product, url, is_erased, due_at, resends, last_attempt })
+    Ok(ListedCallback { check, product, url, is_erased, state, resends, last_attempt })
 }
 
 const IDS_PER_STATEMENT: usize = 500;

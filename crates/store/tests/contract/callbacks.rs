@@ -9,9 +9,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, FailedCallback,
-        FailedCallbackQuery, FailureState, LastAttempt, LeasedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS,
-        ResendOutcome, ResendProgress,
+        AttemptLog, AttemptOutcome, AttemptSettlement, CallbackQuery, CallbackRecord, CallbackSelection, CallbackState,
+        LastAttempt, LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
     },
     checks::ConcludeOutcome,
     combined::Store,
@@ -290,7 +289,7 @@ pub async fn resends_and_logged_attempts_are_limited(fixture: &StoreFixture) {
     assert_eq!(resends, MAX_RESENDS as usize);
 }
 
-pub async fn failed_callbacks_are_listed_by_state(fixture: &StoreFixture) {
+pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let workspace = sample::stored_workspace(store).await;
     let (project, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
@@ -309,34 +308,61 @@ pub async fn failed_callbacks_are_listed_by_state(fixture: &StoreFixture) {
     settle(recovered, 2, AttemptOutcome::Delivered).await;
     settle(delivered, 1, AttemptOutcome::Delivered).await;
 
-    let query = |state| FailedCallbackQuery { project, state, product: None, created_after: None, limit: 9 };
-    let list = async |query| store.list_failed_callbacks(query).await.unwrap();
+    let query = |selection| CallbackQuery { project, selection, product: None, created_after: None, limit: 9 };
+    let list = async |query| store.list_callbacks(query).await.unwrap();
     let attempt = |number: u32, status, failure: Option<&str>| LastAttempt {
         number,
         ended_at: sample::later(i64::from(number) + 1),
         status,
         failure: failure.map(str::to_owned),
     };
-    let expected = |check, due_at, last_attempt| FailedCallback {
+    let expected = |check, state, last_attempt| ListedCallback {
         check,
         product: Product::ReverseSms,
         url: Sealed(b"sealed url".to_vec()),
         is_erased: false,
-        due_at,
+        state,
         resends: 0,
         last_attempt: Some(last_attempt),
     };
-    assert_eq!(list(query(FailureState::GivenUp)).await, [expected(given_up, None, attempt(2, Some(503), None))]);
-    let waits = expected(retrying, Some(sample::later(10)), attempt(1, None, Some("timeout")));
-    assert_eq!(list(query(FailureState::Retrying)).await, [waits]);
-    assert_eq!(list(query(FailureState::Recovered)).await, [expected(recovered, None, attempt(2, Some(503), None))]);
+    assert_eq!(
+        list(query(CallbackSelection::GivenUp)).await,
+        [expected(given_up, CallbackState::GivenUp, attempt(2, Some(503), None))]
+    );
+    let waits =
+        expected(retrying, CallbackState::Waiting { due_at: sample::later(10) }, attempt(1, None, Some("timeout")));
+    assert_eq!(list(query(CallbackSelection::Retrying)).await, [waits]);
+    assert_eq!(
+        list(query(CallbackSelection::Recovered)).await,
+        [expected(recovered, CallbackState::Delivered, attempt(2, Some(503), None))]
+    );
 
-    let given_up_query = query(FailureState::GivenUp);
+    let given_up_query = query(CallbackSelection::GivenUp);
     for (query, count) in [
-        (FailedCallbackQuery { product: Some(Product::ReverseSms), ..given_up_query }, 1),
-        (FailedCallbackQuery { product: Some(Product::Discovery), ..given_up_query }, 0),
-        (FailedCallbackQuery { created_after: Some(sample::now()), ..given_up_query }, 0),
-        (FailedCallbackQuery { project: ProjectId(sample::uuid()), ..given_up_query }, 0),
+        (CallbackQuery { product: Some(Product::ReverseSms), ..given_up_query }, 1),
+        (CallbackQuery { product: Some(Product::Discovery), ..given_up_query }, 0),
+        (CallbackQuery { created_after: Some(sample::now()), ..given_up_query }, 0),
+        (CallbackQuery { project: ProjectId(sample::uuid()), ..given_up_query }, 0),
+    ] {
+        assert_eq!(list(query).await.len(), count, "{query:?}");
+    }
+
+    // All callbacks of the project's newest checks, whatever became of them.
+    let all = query(CallbackSelection::All);
+    let mut every = [given_up, retrying, recovered, delivered, waiting];
+    every.sort_unstable_by(|one, other| other.cmp(one));
+    let listed = list(all).await;
+    assert_eq!(listed.iter().map(|callback| callback.check).collect::<Vec<_>>(), every);
+    let find = |check| listed.iter().find(|callback| callback.check == check).unwrap();
+    let first = attempt(1, None, Some("timeout"));
+    assert_eq!(find(delivered), &expected(delivered, CallbackState::Delivered, first));
+    assert_eq!(find(waiting).last_attempt, None);
+    for (query, count) in [
+        (CallbackQuery { product: Some(Product::ReverseSms), ..all }, 5),
+        (CallbackQuery { product: Some(Product::Verification), ..all }, 0),
+        (CallbackQuery { created_after: Some(sample::now()), ..all }, 0),
+        (CallbackQuery { project: other, ..all }, 1),
+        (CallbackQuery { limit: 2, ..all }, 2),
     ] {
         assert_eq!(list(query).await.len(), count, "{query:?}");
     }
@@ -347,7 +373,7 @@ pub async fn failed_callbacks_are_listed_by_state(fixture: &StoreFixture) {
     let (newest, oldest) = (waiting.max(given_up), waiting.min(given_up));
     assert_eq!(listed.iter().map(|callback| callback.check).collect::<Vec<_>>(), [newest, oldest]);
     assert!(listed.iter().any(|callback| callback.check == waiting && callback.last_attempt.is_none()));
-    assert_eq!(list(FailedCallbackQuery { limit: 1, ..given_up_query }).await[0].check, newest);
+    assert_eq!(list(CallbackQuery { limit: 1, ..given_up_query }).await[0].check, newest);
 
     // A resend is counted until its result, and by its result after it.
     let progress = async |since: i64| {

@@ -311,7 +311,7 @@ contract! {
         resends_and_logged_attempts_are_limited,
         concurrent_settlements_are_stored,
         overdue_callbacks_are_given_up,
-        failed_callbacks_are_listed_by_state,
+        callbacks_are_listed_by_state,
         lease_is_released;
     privacy:
         number_is_erased,

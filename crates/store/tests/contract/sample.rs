@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
+    callback::RetryFor,
     id::uuid_v7,
     key_schedule::KeySchedule,
     network::AllowedNetwork,
@@ -13,8 +14,8 @@ use ringtrue_domain::{
     product::{Product, Scope},
     region::Region,
     tenancy::{
-        ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits, ReverseSmsSettings,
-        Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+        CallbackSettings, ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
+        ReverseSmsSettings, Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
@@ -103,6 +104,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                     colour: Some("#1a73e8".parse().unwrap()),
                 },
             },
+            callbacks: CallbackSettings { retry_for: Some(RetryFor::try_from(86_400).unwrap()) },
         },
         products: vec![Product::SimSwap, Product::ReverseSms],
         allowed_networks: vec![

@@ -166,7 +166,8 @@ impl Courier {
     /// Stores the result of an attempt. If the store stays unavailable, the lease expires and the attempt is repeated.
     async fn settle(&self, callback: &LeasedCallback, is_delivered: bool, log: AttemptLog) {
         let attempt = attempt_number(callback);
-        let then = match retry_after_failure(attempt_in_series(callback), log.ended_at) {
+        let deadline = self.0.dependencies.projects.retry_for(callback.project).deadline(callback.created_at);
+        let then = match retry_after_failure(attempt_in_series(callback), log.ended_at, deadline) {
             _ if is_delivered => AttemptOutcome::Delivered,
             RetryDecision::RetryAt(at) => AttemptOutcome::RetryAt(at),
             RetryDecision::GiveUp => AttemptOutcome::GivenUp,

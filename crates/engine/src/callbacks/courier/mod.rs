@@ -28,6 +28,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{
+    callback::RetryFor,
     tenancy::{ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
@@ -101,14 +102,21 @@ impl KeySource for Arc<KeyRing> {
     }
 }
 
-/// Workspace of a project. `None`: this node has not loaded the project yet.
-pub trait WorkspaceLookup: Send + Sync {
+/// What the courier needs to know of projects.
+pub trait ProjectLookup: Send + Sync {
+    /// `None`: this node has not loaded the project yet.
     fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId>;
+
+    fn retry_for(&self, project: ProjectId) -> RetryFor;
 }
 
-impl WorkspaceLookup for ControlPlane {
+impl ProjectLookup for ControlPlane {
     fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId> {
         ControlPlane::workspace_of(self, project)
+    }
+
+    fn retry_for(&self, project: ProjectId) -> RetryFor {
+        self.project(project).and_then(|project| project.configuration.callbacks.retry_for).unwrap_or_default()
     }
 }
 
@@ -118,7 +126,7 @@ pub struct CourierDependencies {
     pub store: Arc<dyn CallbackStore>,
     pub transport: Arc<dyn Transport>,
     pub keys: Arc<dyn KeySource>,
-    pub workspaces: Arc<dyn WorkspaceLookup>,
+    pub projects: Arc<dyn ProjectLookup>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub activity: Arc<ActivityRecorder>,
@@ -394,7 +402,7 @@ impl Courier {
 
     /// A project that this node has not loaded yet counts as a workspace of its own.
     fn tenant(&self, project: ProjectId) -> Tenant {
-        let workspace = self.0.dependencies.workspaces.workspace_of(project);
+        let workspace = self.0.dependencies.projects.workspace_of(project);
         Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
     }
 

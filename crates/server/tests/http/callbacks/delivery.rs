@@ -65,6 +65,29 @@ async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
     assert!(receiver.is_quiet());
 }
 
+async fn project_can_ask_for_longer_retries(world: World) {
+    let project = world.project("Patient", json!({"configuration": {"callbacks": {"retry_for": 600}}})).await;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let backend = ReverseSmsClient { world: &world, project, token };
+    let mut receiver = Receiver::start().await;
+    receiver.respond_with([BROKEN; 9]);
+    let id = end_a_check(&backend, &receiver).await;
+    receiver.next().await;
+    for (attempt, gap) in (2..).zip([10, 20, 30, 40, 50, 60, 120, 240]) {
+        settled(&backend, attempt - 1).await;
+        world.advance(SignedDuration::from_secs(gap));
+        let again = receiver.next().await;
+        assert_eq!(
+            (again.header("x-service-callback-attempt"), &again.json()["check_id"]),
+            (&*attempt.to_string(), &json!(id))
+        );
+    }
+    settled(&backend, 9).await;
+    world.advance(SignedDuration::from_secs(480));
+    let other = end_a_check(&backend, &receiver).await;
+    assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "given up after ten minutes");
+}
+
 /// Waits until this many attempts are recorded: the next delay starts at the end of the last attempt.
 async fn settled(backend: &ReverseSmsClient<'_>, attempts: u32) {
     backend.world.wait_for_callback_results().await;
@@ -255,6 +278,7 @@ async fn another_node_delivers_callbacks_of_a_dead_node(world: World) {
 
 on_both_stores!(
     delivery_is_retried_until_200_and_at_most_seven_times,
+    project_can_ask_for_longer_retries,
     retry_after_rotation_uses_the_new_key,
     delivered_callback_is_not_retried,
     unreachable_endpoint_does_not_delay_others,

@@ -1,5 +1,6 @@
 //! Callbacks: delivery, resends and URLs.
 
 pub mod delivery;
+mod list;
 pub mod resends;
 pub mod urls;

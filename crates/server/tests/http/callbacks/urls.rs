@@ -299,7 +299,8 @@ async fn going_live_validates_urls_again(world: World) {
     ] {
         let configuration = json!({product: {member: "http://shop.example/hook"}});
         let project = world.project(&format!("{product} {member}"), json!({"configuration": configuration})).await;
-        let patch = async |body: Value| world.manage(Request::patch(&project.path).json(&body)).await;
+        let forced = |path: &str| format!("{path}?force=true");
+        let patch = async |body: Value| world.manage(Request::patch(&forced(&project.path)).json(&body)).await;
 
         let response = patch(json!({"mode": "live"})).await.assert_problem(400, code);
         assert!(response.detail().contains(&format!("/configuration/{product}/{member}")), "{}", response.detail());
@@ -312,7 +313,7 @@ async fn going_live_validates_urls_again(world: World) {
 
         let other = world.project(&format!("other {product} {member}"), json!({"configuration": configuration})).await;
         let body = json!({"mode": "live", "configuration": {product: {member: null}}});
-        world.manage(Request::patch(&other.path).json(&body)).await.assert(200);
+        world.manage(Request::patch(&forced(&other.path)).json(&body)).await.assert(200);
     }
 }
 

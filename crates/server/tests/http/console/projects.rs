@@ -109,13 +109,15 @@ async fn take_live_and_toggle(world: &World, browser: &mut Browser, settings: &s
     let (mode, disabled) = (format!("{settings}/mode"), format!("{settings}/disabled"));
     for (action, fields, status, now) in [
         (&mode, &[("mode", "live")][..], 400, ("sandbox", false)),
-        (&mode, &[("mode", "alive"), ("confirm", "on")], 400, ("sandbox", false)),
-        (&mode, &[("mode", "live"), ("confirm", "on")], 303, ("live", false)),
+        (&mode, &[("mode", "alive"), ("confirm", "Store")], 400, ("sandbox", false)),
+        (&mode, &[("mode", "live"), ("confirm", "store"), ("force", "on")], 400, ("sandbox", false)),
+        (&mode, &[("mode", "live"), ("confirm", "Store")], 400, ("sandbox", false)),
+        (&mode, &[("mode", "live"), ("confirm", "Store"), ("force", "on")], 303, ("live", false)),
         (&disabled, &[("disabled", "yes")], 400, ("live", false)),
         (&disabled, &[("disabled", "yes"), ("confirm", "store")], 400, ("live", false)),
         (&disabled, &[("disabled", "yes"), ("confirm", "Store")], 303, ("live", true)),
         (&disabled, &[("disabled", "no")], 303, ("live", false)),
-        (&mode, &[("mode", "sandbox"), ("confirm", "on")], 400, ("live", false)),
+        (&mode, &[("mode", "sandbox"), ("confirm", "Store")], 400, ("live", false)),
     ] {
         world.advance(SignedDuration::from_secs(1));
         let response = browser.submit(settings, action, fields).await.assert(status);

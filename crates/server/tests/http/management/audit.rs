@@ -35,7 +35,8 @@ async fn every_change_is_audited(world: World) {
         json!({"reverse_sms": {"callback_url": callback, "ttl": 90}, "discovery": {"redirect_url": callback}});
     let body =
         json!({"name": "Store", "mode": "live", "disabled": true, "products": [], "configuration": configuration});
-    let live = world.manage(Request::patch(&project.path).json(&body)).await.assert(200).json();
+    let live = world.manage(Request::patch(&format!("{}?force=true", project.path)).json(&body)).await;
+    let live = live.assert(200).json();
     let changes = json!([
         "name",
         "mode",

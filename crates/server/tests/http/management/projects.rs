@@ -20,7 +20,7 @@ async fn new_project_has_defaults_and_a_working_credential(world: World) {
         "name": "Shop",
         "mode": "sandbox",
         "disabled": false,
-        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}},
+        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}},
         "products": EVERY_PRODUCT,
         "created_at": "2026-01-01T00:00:00.000Z",
         "updated_at": "2026-01-01T00:00:00.000Z",
@@ -67,6 +67,7 @@ async fn project_can_be_created_with_all_settings(world: World) {
                 "ttl": 3600,
                 "brand": {"name": "Shop", "logo_url": "https://shop.example/logo.svg", "colour": "#0b6e4f"},
             },
+            "callbacks": {"retry_for": 259_200},
         },
     });
     let created = create(&world, &body).await.assert(201).json();
@@ -166,7 +167,7 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
         (
             json!({"configuration": null}),
             "/configuration",
-            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}}),
+            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}}),
         ),
         (json!({"mode": "live", "disabled": false}), "/mode", json!("live")),
     ]
@@ -179,7 +180,7 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
         if body.get("disabled").is_some() {
             expected["disabled"] = body["disabled"].clone();
         }
-        let mut patched = patch(&world, &project.path, &body).await.assert(200).json();
+        let mut patched = patch(&world, &format!("{}?force=true", project.path), &body).await.assert(200).json();
         let credentials = patched.as_object_mut().unwrap().remove("credentials");
         assert_eq!(credentials.is_some(), body.get("mode").is_some(), "only going live returns credentials");
         assert_eq!(patched, expected, "{body}");
@@ -316,7 +317,8 @@ async fn removed_product_is_rejected(world: World) {
 async fn concurrent_changes_are_all_applied(world: World) {
     let project = world.project("Shop", json!({})).await;
     let token = world.management_token().await;
-    let change = |body: Value| world.send(Request::patch(&project.path).bearer(&token).json(&body));
+    let path = format!("{}?force=true", project.path);
+    let change = |body: Value| world.send(Request::patch(&path).bearer(&token).json(&body));
     let responses = tokio::join!(
         change(json!({"name": "Store"})),
         change(json!({"mode": "live"})),

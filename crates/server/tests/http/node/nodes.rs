@@ -73,7 +73,7 @@ async fn concurrent_changes_from_several_nodes_are_kept(world: World) {
     let token = world.management_token().await;
     let project = world.project("Shop", json!({})).await;
     let change = |node: std::net::SocketAddr, body: serde_json::Value| {
-        send_to(node, Request::patch(&project.path).bearer(&token).json(&body))
+        send_to(node, Request::patch(&format!("{}?force=true", project.path)).bearer(&token).json(&body))
     };
     let (here, there) = (world.node.address, second.address);
     let responses = tokio::join!(

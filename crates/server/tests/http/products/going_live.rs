@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{HttpResponse, Request},
-    on_both_stores,
+    database::Database,
+    on_both_databases, on_both_stores,
+    operators::networks,
     products::reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
+    receiver::Receiver,
     silent::{
         scripted_operator::ScriptedOperator,
         silent_client::{BOTH, SilentClient},
@@ -19,7 +22,8 @@ async fn patch(world: &World, project: &TestProject, body: Value) -> HttpRespons
 
 /// Takes a project live and returns it with its new credential.
 async fn go_live(world: &World, project: &TestProject) -> TestProject {
-    let response = patch(world, project, json!({"mode": "live"})).await.assert(200).json();
+    let force = Request::patch(&format!("{}?force=true", project.path)).json(&json!({"mode": "live"}));
+    let response = world.manage(force).await.assert(200).json();
     TestProject::from_response(&world.acme, &response)
 }
 
@@ -58,10 +62,61 @@ async fn project_goes_live_once_with_new_credentials(world: World) {
     assert_eq!((&now["mode"], &now["name"]), (&json!("live"), &json!("Shop")));
 }
 
+/// Networks and receivers are missing at first, then a delivered callback, then nothing.
+async fn going_live_requires_networks_receivers_and_a_delivered_callback(database: Database) {
+    let world = networks::world_on(database, networks::THREE).await;
+    let mut receiver = Receiver::start().await;
+    let configuration = json!({"reverse_sms": {"callback_url": "https://shop.example/cb"}});
+    let body = json!({"products": ["reverse_sms", "sim_swap", "verification"], "configuration": configuration});
+    let project = world.project("Shop", body).await;
+    let live = json!({"mode": "live"});
+    let missing = async |body: &Value| {
+        let response = patch(&world, &project, body.clone()).await.assert_problem(409, "project_not_ready");
+        response.detail().to_owned()
+    };
+    let allow = async |networks: Value| {
+        let request = Request::put(&format!("{}/allowed-networks", project.path)).json(&json!({"networks": networks}));
+        world.manage(request).await.assert(200);
+    };
+
+    let detail = missing(&live).await;
+    for phrase in [
+        "Reverse SMS is allowed on no network",
+        "SIM Swap is allowed on no network",
+        "no callback has been delivered yet",
+        "`?force=true`",
+    ] {
+        assert!(detail.contains(phrase), "{detail}");
+    }
+    allow(json!([{"network_id": "*", "products": ["reverse_sms", "sim_swap"]}])).await;
+    let detail = missing(&live).await;
+    assert!(detail.contains("SIM Swap has no working connector for O2, Vodafone, Meteor"), "{detail}");
+    assert!(!detail.contains("Reverse SMS"), "{detail}");
+    // A patch can provide what is missing.
+    let detail = missing(&json!({"mode": "live", "products": ["reverse_sms"]})).await;
+    assert!(detail.contains("no callback") && !detail.contains("SIM Swap"), "{detail}");
+    assert_eq!(world.manage(Request::get(&project.path)).await.json()["mode"], "sandbox");
+    for query in ["?force=false", "?force"] {
+        let request = Request::patch(&format!("{}{query}", project.path)).json(&live);
+        assert!(world.manage(request).await.status >= 400, "{query}");
+    }
+
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let backend = ReverseSmsClient { world: &world, project, token };
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    receiver.next().await;
+    world.wait_for_callback_results().await;
+    world.node.engine.activity.flush().await.unwrap();
+    let body = json!({"mode": "live", "products": ["reverse_sms"]});
+    patch(&world, &backend.project, body).await.assert(200);
+}
+
 async fn one_of_many_concurrent_requests_to_go_live_gets_the_credential(world: World) {
     let project = world.project("Shop", json!({})).await;
     let token = world.management_token().await;
-    let request = Request::patch(&project.path).bearer(&token).json(&json!({"mode": "live"}));
+    let path = format!("{}?force=true", project.path);
+    let request = Request::patch(&path).bearer(&token).json(&json!({"mode": "live"}));
     let responses = futures_util::future::join_all((0..5).map(|_| world.send(request.clone()))).await;
     let bodies: Vec<Value> = responses.into_iter().map(|response| response.assert(200).json()).collect();
     let winners: Vec<&Value> = bodies.iter().filter(|body| body.get("credentials").is_some()).collect();
@@ -172,3 +227,5 @@ on_both_stores!(
     open_sandbox_reverse_sms_checks_do_not_complete_live,
     open_sandbox_silent_checks_do_not_complete_live,
 );
+
+on_both_databases!(going_live_requires_networks_receivers_and_a_delivered_callback);

@@ -22,7 +22,7 @@ async fn lists(world: &World) -> Vec<String> {
             lists.push(path);
         }
     }
-    assert_eq!(lists.len(), 7, "{lists:?}");
+    assert_eq!(lists.len(), 8, "{lists:?}");
     lists
 }
 

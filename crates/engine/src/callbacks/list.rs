@@ -1,4 +1,4 @@
-//! Callbacks of a project that failed: listed by receiver and reason, and resent together.
+//! Callbacks of a project: listed by receiver and reason, and resent together.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,15 @@ use crate::{
     actor::ManagementActor,
     checks::ReadError,
     ports::{
-        callbacks::{FailedCallback, FailedCallbackQuery, FailureState, LastAttempt, MAX_RESENDS, ResendProgress},
+        callbacks::{
+            CallbackQuery, CallbackSelection, CallbackState, LastAttempt, ListedCallback, MAX_RESENDS, ResendProgress,
+        },
         store::StoreError,
     },
 };
 
-/// Newest failures that are listed and grouped. Receivers are sealed, so the database cannot group them.
-pub const MAX_LISTED_FAILURES: u32 = 1_000;
+/// Newest callbacks that are listed and grouped. Receivers are sealed, so the database cannot group them.
+pub const MAX_LISTED_CALLBACKS: u32 = 1_000;
 /// Callbacks that one request resends.
 pub const MAX_BULK_RESENDS: usize = 200;
 /// Time after which a workspace may resend one more callback in bulk.
@@ -30,15 +32,15 @@ const MILLIS_PER_BULK_RESEND: i64 = 50;
 /// Few, so that a bulk resend leaves connections of the database to other requests.
 const CONCURRENT_RESENDS: usize = 4;
 
-/// Reason of a callback that was given up before its first attempt.
+/// Reason of a callback before its first attempt.
 const NOT_ATTEMPTED: &str = "not_attempted";
 /// Receiver of a callback whose URL was erased.
 const ERASED: &str = "erased";
 
 /// `None` matches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailureFilter {
-    pub state: FailureState,
+pub struct CallbackFilter {
+    pub selection: CallbackSelection,
     pub product: Option<Product>,
     /// Host, with its port unless it is the default.
     pub receiver: Option<String>,
@@ -46,9 +48,9 @@ pub struct FailureFilter {
     pub reason: Option<String>,
 }
 
-/// A callback that failed or was resent.
+/// A callback and the result of its last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallbackFailure {
+pub struct CallbackSummary {
     pub check: CheckId,
     pub product: Product,
     /// Host and port of its URL; the rest may contain secrets of the receiver.
@@ -57,8 +59,7 @@ pub struct CallbackFailure {
     pub reason: String,
     pub attempts: u32,
     pub last_attempt_at: Option<Timestamp>,
-    /// `None` unless it waits for its next attempt.
-    pub due_at: Option<Timestamp>,
+    pub state: CallbackState,
     pub may_resend: bool,
 }
 
@@ -106,48 +107,48 @@ impl BulkResendBudget {
 }
 
 impl Callbacks {
-    /// Failures of a project in one state, newest checks first. At most [`MAX_LISTED_FAILURES`] are considered.
-    pub async fn list_failures(
+    /// Callbacks of a project, newest checks first. At most [`MAX_LISTED_CALLBACKS`] are considered.
+    pub async fn list_callbacks(
         &self,
         project: &Project,
-        filter: &FailureFilter,
-    ) -> Result<Vec<CallbackFailure>, StoreError> {
-        let query = FailedCallbackQuery {
+        filter: &CallbackFilter,
+    ) -> Result<Vec<CallbackSummary>, StoreError> {
+        let query = CallbackQuery {
             project: project.id,
-            state: filter.state,
+            selection: filter.selection,
             product: filter.product,
             // The sandbox checks of a project that went live are hidden.
             created_after: project.live_since,
-            limit: MAX_LISTED_FAILURES,
+            limit: MAX_LISTED_CALLBACKS,
         };
-        let found = self.store.list_failed_callbacks(query).await?;
+        let found = self.store.list_callbacks(query).await?;
         let keys = self.context.keys();
-        let failure = |callback: FailedCallback| {
+        let summary = |callback: ListedCallback| {
             let url = sealing::unseal_url(&keys, callback.check, &callback.url);
             let receiver = url.map_or_else(|| ERASED.to_owned(), |url| url.authority().to_owned());
-            to_failure(callback, filter.state, receiver)
+            summarize(callback, receiver)
         };
-        let is_match = |failure: &CallbackFailure| {
-            filter.receiver.as_ref().is_none_or(|receiver| *receiver == failure.receiver)
-                && filter.reason.as_ref().is_none_or(|reason| *reason == failure.reason)
+        let is_match = |callback: &CallbackSummary| {
+            filter.receiver.as_ref().is_none_or(|receiver| *receiver == callback.receiver)
+                && filter.reason.as_ref().is_none_or(|reason| *reason == callback.reason)
         };
-        Ok(found.into_iter().map(failure).filter(is_match).collect())
+        Ok(found.into_iter().map(summary).filter(is_match).collect())
     }
 
     /// Resends the given-up callbacks that match, oldest checks first, as many as the budget of the workspace grants. The
     /// manager must have access to the project.
-    pub async fn resend_failures(
+    pub async fn resend_failed(
         &self,
         manager: &ManagementActor,
         project: &Project,
-        filter: &FailureFilter,
+        filter: &CallbackFilter,
     ) -> Result<BulkResend, ResendError> {
         if project.workspace != manager.workspace {
             return Err(ReadError::OtherProject.into());
         }
-        let filter = FailureFilter { state: FailureState::GivenUp, ..filter.clone() };
+        let filter = CallbackFilter { selection: CallbackSelection::GivenUp, ..filter.clone() };
         let since = self.context.now();
-        let mut matching = self.list_failures(project, &filter).await?;
+        let mut matching = self.list_callbacks(project, &filter).await?;
         matching.retain(|failure| failure.may_resend);
         matching.reverse();
         let granted = self.bulk_resends.take(project.workspace, matching.len(), since);
@@ -178,22 +179,22 @@ impl Callbacks {
     }
 }
 
-fn to_failure(callback: FailedCallback, state: FailureState, receiver: String) -> CallbackFailure {
-    let FailedCallback { check, product, url: _, is_erased, due_at, resends, last_attempt } = callback;
+fn summarize(callback: ListedCallback, receiver: String) -> CallbackSummary {
+    let ListedCallback { check, product, url: _, is_erased, state, resends, last_attempt } = callback;
     let reason = last_attempt.as_ref().map(|LastAttempt { status, failure, .. }| match (status, failure) {
         (Some(status), _) => status.to_string(),
         (None, Some(failure)) => failure.clone(),
         (None, None) => "no_response".to_owned(),
     });
-    CallbackFailure {
+    CallbackSummary {
         check,
         product,
         receiver,
         reason: reason.unwrap_or_else(|| NOT_ATTEMPTED.to_owned()),
         attempts: last_attempt.as_ref().map_or(0, |attempt| attempt.number),
         last_attempt_at: last_attempt.map(|attempt| attempt.ended_at),
-        due_at,
-        may_resend: state != FailureState::Retrying && !is_erased && resends < MAX_RESENDS,
+        state,
+        may_resend: !matches!(state, CallbackState::Waiting { .. }) && !is_erased && resends < MAX_RESENDS,
     }
 }
 
