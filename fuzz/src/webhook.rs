@@ -179,7 +179,7 @@ impl WebhookFixture {
             driver,
             public_url: "https://nv.example.com/southbound/sms/webhook".parse().unwrap(),
             path_secret: Some(PathSecret::new("Zm9vYmFyYmF6cXV4").unwrap()),
-            allowed: vec![],
+            allowed_addresses: vec![],
             max_skew: WebhookConfig::MAX_SKEW,
             country: "GB".parse().ok(),
             receivers: vec![Msisdn::parse(RECEIVER, Mode::Live).unwrap()],

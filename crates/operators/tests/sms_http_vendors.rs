@@ -84,7 +84,7 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         driver: driver(request, key),
         public_url: "https://nv.example.com/sms/door".parse().unwrap(),
         path_secret: None,
-        allowed: vec!["192.0.2.0/24".parse().unwrap()],
+        allowed_addresses: vec!["192.0.2.0/24".parse().unwrap()],
         max_skew: WebhookConfig::MAX_SKEW,
         country: None,
         receivers: vec![Msisdn::parse("+447700900999", Mode::Live).unwrap()],

@@ -23,7 +23,7 @@ use tower_service::Service;
 use tracing::{Instrument, Span, field};
 
 use crate::{
-    app::{App, RequestLogLevel},
+    app::{App, LoggedRequests},
     problem::{Problem, ProblemAudience},
     rate_limit::write_rate_limit_headers,
     request_context::{RequestContext, RequestId, X_REQUEST_ID},
@@ -211,10 +211,10 @@ fn date_header(now: Timestamp) -> HeaderValue {
 /// Logs the route, never the path: paths can contain phone numbers.
 fn log(app: &App, method: &Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
     let status = response.status();
-    let is_logged = match app.request_log {
-        RequestLogLevel::Off => false,
-        RequestLogLevel::Errors => status.is_server_error(),
-        RequestLogLevel::All => true,
+    let is_logged = match app.log_requests {
+        LoggedRequests::Off => false,
+        LoggedRequests::Errors => status.is_server_error(),
+        LoggedRequests::All => true,
     };
     if is_logged {
         let error_code = response.extensions().get::<Problem>().map(|problem| problem.code.entry().code);

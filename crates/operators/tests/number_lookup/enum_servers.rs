@@ -180,7 +180,7 @@ async fn case_mismatch_is_accepted_over_tcp_only() {
     let mixing = EnumConfig { suffix, ..config(&[lower_casing.port]) };
     assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
     assert_eq!(lower_casing.query_counts(), (1, 1));
-    let plain = EnumConfig { randomize_case: false, ..mixing };
+    let plain = EnumConfig { mixed_case: false, ..mixing };
     assert_eq!(source(plain).resolve(&number()).await, network("23410"));
     assert_eq!(lower_casing.query_counts(), (2, 1));
 }
@@ -275,7 +275,7 @@ async fn failing_source_opens_the_breaker() {
     })
     .await;
     let clock = clock();
-    let breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
     let config = EnumConfig { tries: 1, breaker, ..config(&[server.port]) };
     let source = EnumDns::new(config, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     for _ in 0..5 {

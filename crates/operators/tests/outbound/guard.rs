@@ -120,7 +120,7 @@ async fn name_without_addresses_is_unresolved() {
 async fn allowed_hosts_are_trusted_and_own_hosts_are_blocked() {
     let (peer, _requests) = recording().await;
     let addresses = AddressPolicy {
-        allow_hosts: vec!["trusted.example".to_owned()],
+        allowed_hosts: vec!["trusted.example".to_owned()],
         own_hosts: vec![Host::parse("eu.ours.example").unwrap()],
         ..AddressPolicy::default()
     };
@@ -186,10 +186,10 @@ async fn addresses_of_own_names_are_blocked_under_any_name() {
         names.set(name, address);
     }
     let own_hosts = vec![Host::parse("eu.ours.example").unwrap()];
-    let client = |allow: &[&str], allow_hosts: &[&str]| {
+    let client = |allowed_addresses: &[&str], allowed_hosts: &[&str]| {
         let policy = AddressPolicy {
-            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
-            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            allowed_addresses: allowed_addresses.iter().map(|range| range.parse().unwrap()).collect(),
+            allowed_hosts: allowed_hosts.iter().map(ToString::to_string).collect(),
             own_hosts: own_hosts.clone(),
             ..AddressPolicy::default()
         };
@@ -261,10 +261,10 @@ impl FailingNames {
     }
 
     /// A client of a service with two names.
-    fn client(self: &Arc<Self>, allow: &[&str], allow_hosts: &[&str]) -> Outbound {
+    fn client(self: &Arc<Self>, allowed_addresses: &[&str], allowed_hosts: &[&str]) -> Outbound {
         let policy = AddressPolicy {
-            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
-            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            allowed_addresses: allowed_addresses.iter().map(|range| range.parse().unwrap()).collect(),
+            allowed_hosts: allowed_hosts.iter().map(ToString::to_string).collect(),
             own_hosts: ["eu.ours.example", "sms.ours.example", "eu.ours.example"]
                 .map(|name| Host::parse(name).unwrap())
                 .into(),

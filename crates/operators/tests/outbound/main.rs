@@ -44,9 +44,9 @@ impl Resolver for ScriptedResolver {
 
 /// Allows the loopback addresses that these tests use.
 fn allowing(ranges: &[&str]) -> OutboundSettings {
-    let allow = ranges.iter().map(|range| range.parse().unwrap()).collect();
+    let allowed_addresses = ranges.iter().map(|range| range.parse().unwrap()).collect();
     OutboundSettings {
-        addresses: AddressPolicy { allow, ..AddressPolicy::default() },
+        addresses: AddressPolicy { allowed_addresses, ..AddressPolicy::default() },
         connect_timeout: Duration::from_millis(600),
         total_timeout: Duration::from_millis(1_200),
         ..OutboundSettings::default()

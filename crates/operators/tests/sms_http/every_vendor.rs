@@ -293,7 +293,7 @@ async fn oversized_and_malformed_requests_are_rejected() {
 async fn unknown_source_address_is_rejected() {
     for vendor in VENDORS {
         let mut config = (vendor.config)(SECRET);
-        config.allowed = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+        config.allowed_addresses = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
         for (peer, is_known) in [
             ("192.0.2.7", true),
             ("::ffff:192.0.2.7", true),

@@ -198,7 +198,7 @@ pub fn unrestricted(driver: WebhookDriver) -> WebhookConfig {
         driver,
         public_url: URL.parse().unwrap(),
         path_secret: None,
-        allowed: vec![],
+        allowed_addresses: vec![],
         max_skew: WebhookConfig::MAX_SKEW,
         country: None,
         receivers: vec![number(RECEIVER)],

@@ -69,7 +69,7 @@ pub(super) fn read(
             ranges.claim(&section, "address_ranges", range.trunc())?;
         }
         if !address_ranges.is_empty() {
-            ip_routing.ranges.insert(network.id.clone(), address_ranges);
+            ip_routing.address_ranges.insert(network.id.clone(), address_ranges);
         }
         for isp in section.get_or("isps", list(display_name()), vec![])? {
             isps.claim(&section, "isps", isp.clone())?;

@@ -140,7 +140,7 @@ fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumCon
     section.update("suffix", token(), &mut config.suffix)?;
     section.update("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
     section.update("tries", integer(1..=5), &mut config.tries)?;
-    section.update("mixed_case", boolean(), &mut config.randomize_case)?;
+    section.update("mixed_case", boolean(), &mut config.mixed_case)?;
     section.update("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
     section.update("service_providers", code_table(), &mut config.rules.service_providers)?;
     config.rules.not_ported = section.get_opt("not_ported", network_id())?;

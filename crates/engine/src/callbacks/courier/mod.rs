@@ -216,7 +216,7 @@ impl Courier {
 
     /// Leases due callbacks as far as there is room, starts sending them, and returns the next due time.
     pub async fn send_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        let page = (self.0.dependencies.limits.queued / 8).clamp(1, MAX_PAGE_ROWS);
+        let page = (self.0.dependencies.limits.queue / 8).clamp(1, MAX_PAGE_ROWS);
         let mut earliest = Timestamp::MIN;
         loop {
             let now = self.now();

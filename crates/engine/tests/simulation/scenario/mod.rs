@@ -33,12 +33,12 @@ use crate::{
 /// Few numbers, so that checks interfere. Even numbers, which have no special script in the sandbox.
 const NUMBERS: [&str; 4] = ["+990123456700", "+990123456702", "+990123456704", "+990123456706"];
 const TIGHT_LIMITS: callbacks::CourierLimits = callbacks::CourierLimits {
-    in_flight: 4,
-    unproven_in_flight: 2,
-    poor_in_flight: 2,
-    per_destination: 2,
-    queued: 6,
-    queued_per_destination: 3,
+    concurrency: 4,
+    unproven_concurrency: 2,
+    poor_concurrency: 2,
+    concurrency_per_destination: 2,
+    queue: 6,
+    queue_per_destination: 3,
 };
 
 pub struct Scenario {

@@ -19,7 +19,7 @@ use super::{
 #[rustfmt::skip]
 const MEMBERS: [&str; 15] = [
     "kind", "networks", "egress", "header", "cookie", "encoding", "cipher", "key_file", "key_env",
-    "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "stand_ins",
+    "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "placeholders",
 ];
 
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
         encoding,
         cipher,
         format: read_format(section)?,
-        placeholders: section.get_or("stand_ins", list(word), vec![])?,
+        placeholders: section.get_or("placeholders", list(word), vec![])?,
     };
     let HeaderEnrichmentSection { trusted_proxies, .. } =
         require_listener(section, "header_enrichment.listen", listeners.header_enrichment.as_ref())?;

@@ -46,7 +46,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     config.password = section.get_secret("password", &PASSWORD)?;
     config.country = section.get_opt("country", country())?;
     section.update("system_type", field("up to 12 ASCII characters", 0, 12), &mut config.system_type)?;
-    section.update("bind", keyword(BIND_DIRECTIONS), &mut config.direction)?;
+    section.update("bind", keyword(BIND_DIRECTIONS), &mut config.bind)?;
     section.update("interface_version", keyword(INTERFACE_VERSIONS), &mut config.interface_version)?;
     section.update("address_ton", integer(0..=255), &mut config.address_range.ton)?;
     section.update("address_npi", integer(0..=255), &mut config.address_range.npi)?;

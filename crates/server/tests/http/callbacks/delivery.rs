@@ -223,7 +223,7 @@ const HANGING: usize = 70;
 
 fn few_slots(config: &mut Config) {
     config.courier =
-        CourierLimits { in_flight: 64, unproven_in_flight: 16, poor_in_flight: 16, ..CourierLimits::default() };
+        CourierLimits { concurrency: 64, unproven_concurrency: 16, poor_concurrency: 16, ..CourierLimits::default() };
 }
 
 #[tokio::test]

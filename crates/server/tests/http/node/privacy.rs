@@ -7,7 +7,7 @@ use std::{
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use ringtrue_server::config::RequestLogLevel;
+use ringtrue_server::config::LoggedRequests;
 use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
 
@@ -51,7 +51,7 @@ async fn postgres() {
 
 async fn no_secret_is_logged_or_stored(database: Database) {
     record();
-    let world = World::with(database, |config| config.log.requests = RequestLogLevel::All).await;
+    let world = World::with(database, |config| config.log.requests = LoggedRequests::All).await;
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
     secrets.everywhere.extend(send_device_requests(&world).await);
