@@ -11,7 +11,6 @@
 mod connectors;
 mod document;
 mod environment;
-mod format;
 mod listeners;
 mod networks;
 mod number_lookup;
@@ -19,6 +18,7 @@ mod openid_connect;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod value_parser;
 
 use std::{
     fs, io,

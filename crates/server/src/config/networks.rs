@@ -11,7 +11,7 @@ use ringtrue_operators::ip_routing::IpRoutingConfig;
 use super::{
     ConfigError, ConnectorSection,
     document::{COUNTRIES, ConfigDocument, Section},
-    format::{country, display_name, integer, ip_networks, list, network_id, numbers, optional, path, text},
+    value_parser::{country, display_name, integer, ip_networks, list, network_id, numbers, optional, path, text},
 };
 
 #[rustfmt::skip]

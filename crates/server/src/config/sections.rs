@@ -21,13 +21,13 @@ use zeroize::Zeroizing;
 
 use super::{
     Config, ConfigError, Origin, connectors,
-    document::{ConfigDocument, SecretFormat, Section},
+    document::{ConfigDocument, SecretParser, Section},
     environment::LOG_VARIABLE,
-    format::{
-        DAY, Format, HOUR, MILLISECOND, MINUTE, SECOND, boolean, display_name, duration, integer, ip_networks, keyword,
-        list, optional, path, plain_url, text, value, variant, zero_or,
-    },
     listeners, networks, number_lookup, openid_connect,
+    value_parser::{
+        DAY, HOUR, MILLISECOND, MINUTE, SECOND, ValueParser, boolean, display_name, duration, integer, ip_networks,
+        keyword, list, optional, path, plain_url, text, value, variant, zero_or,
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ fn read_store(section: &Section<'_>) -> Result<StoreSection, ConfigError> {
     let text: String = section.get("url", value(InvalidStoreUrl::Scheme.to_string()))?;
     let mut url: StoreUrl =
         text.parse().map_err(|error: InvalidStoreUrl| section.invalid("url", section.render_value("url"), error))?;
-    let password: SecretFormat<_> = ("a password", |text| Some(Zeroizing::new(text.to_owned())));
+    let password: SecretParser<_> = ("a password", |text| Some(Zeroizing::new(text.to_owned())));
     if let Some(password) = section.get_opt_secret("password", &password)? {
         let found = "a path, while `store.url` names a file";
         let rejected = || section.invalid("password_file", found, "nothing, for SQLite");
@@ -252,7 +252,7 @@ fn read_sandbox(section: &Section<'_>) -> Result<SandboxSection, ConfigError> {
             text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())
         })
     };
-    let hlr_secret: SecretFormat<_> = ("a secret without spaces", |text| {
+    let hlr_secret: SecretParser<_> = ("a secret without spaces", |text| {
         let is_valid = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic());
         is_valid.then(|| text.to_owned())
     });
@@ -312,7 +312,7 @@ pub(super) fn parse_log_filter(text: &str) -> Option<Targets> {
     if text.split(',').all(has_level) { text.parse().ok() } else { None }
 }
 
-fn otlp_endpoint() -> Format<Url> {
+fn otlp_endpoint() -> ValueParser<Url> {
     let allowed = if cfg!(feature = "otlp") {
         "the http:// URL of a collector, such as \"http://127.0.0.1:4318\", without user name, password or query"
     } else {

@@ -14,8 +14,10 @@ use super::{
     super::{
         ConfigError,
         document::Section,
-        format::{Format, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url},
         listeners::Listeners,
+        value_parser::{
+            ValueParser, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url,
+        },
     },
     Connector,
     client::{
@@ -186,7 +188,7 @@ const LOGIN_HINTS: &[(&str, LoginHint)] =
 const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
     &[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)];
 
-fn base_path() -> Format<String> {
+fn base_path() -> ValueParser<String> {
     string("a path that begins with `/`, such as \"/number-verification/v2\"", |text| {
         text.starts_with('/') && !text.contains(['?', '#'])
     })

@@ -9,8 +9,8 @@ use zeroize::Zeroizing;
 
 use super::super::{
     ConfigError,
-    document::{SecretFormat, Section},
-    format::{Format, HOUR, MILLISECOND, SECOND, duration, integer, keyword, path, token, variant},
+    document::{SecretParser, Section},
+    value_parser::{HOUR, MILLISECOND, SECOND, ValueParser, duration, integer, keyword, path, token, variant},
 };
 
 /// Members read by [`read_client`] and [`read_breaker`].
@@ -72,7 +72,7 @@ pub(in crate::config) fn read_breaker(section: &Section<'_>) -> Result<BreakerSe
 }
 
 pub(in crate::config) fn read_signing_key(section: &Section<'_>) -> Result<Option<SigningKey>, ConfigError> {
-    const PEM: SecretFormat<Zeroizing<String>> = ("a private key in PKCS#8 PEM form", |text| {
+    const PEM: SecretParser<Zeroizing<String>> = ("a private key in PKCS#8 PEM form", |text| {
         text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned()))
     });
     let Some(pem) = section.get_opt_secret("signing_key", &PEM)? else { return Ok(None) };
@@ -114,6 +114,6 @@ pub(in crate::config) fn read_client_secret(section: &Section<'_>) -> Result<Cli
     section.get_secret("client_secret", &("a secret", |text| (!text.is_empty()).then(|| text.into())))
 }
 
-pub(in crate::config) fn audience() -> Format<Audience> {
+pub(in crate::config) fn audience() -> ValueParser<Audience> {
     keyword(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)])
 }

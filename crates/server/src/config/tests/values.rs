@@ -6,10 +6,10 @@ use super::{
     super::{
         LoadedConfig,
         document::{mask_url, suggest_similar},
-        format::{format_duration, parse_duration},
         listeners::BaseUrl,
         load, load_for_development,
         sections::parse_log_filter,
+        value_parser::{format_duration, parse_duration},
     },
     load_valid, variables,
 };
