@@ -182,8 +182,10 @@ impl ApiSession {
     }
 
     pub(crate) fn workspace_id(&self) -> Result<&str, CommandError> {
-        self.credential(Scope::Management)?;
-        Ok(self.profile.workspace.as_ref().map_or("", |workspace| workspace.workspace_id.as_str()))
+        let workspace = self.profile.workspace.as_ref();
+        workspace
+            .map(|workspace| workspace.workspace_id.as_str())
+            .ok_or_else(|| self.missing_credential(Scope::Management))
     }
 
     async fn request(
@@ -243,17 +245,19 @@ impl ApiSession {
     }
 
     fn credential(&self, scope: Scope) -> Result<&ClientCredential, CommandError> {
-        self.profile.credential(scope).ok_or_else(|| {
-            let owner = if scope == Scope::Management { "workspace" } else { "project" };
-            let name = self.name.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
-            CommandError::NotSignedIn {
-                message: format!("this command needs a {owner} credential, but the profile has none"),
-                hint: format!(
-                    "Add it: ringtrue login{name} --base-url {} --client-id ID, with the client id of a {owner}.",
-                    self.base_url()
-                ),
-            }
-        })
+        self.profile.credential(scope).ok_or_else(|| self.missing_credential(scope))
+    }
+
+    fn missing_credential(&self, scope: Scope) -> CommandError {
+        let owner = if scope == Scope::Management { "workspace" } else { "project" };
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
+        CommandError::NotSignedIn {
+            message: format!("this command needs a {owner} credential, but the profile has none"),
+            hint: format!(
+                "Add it: ringtrue login{name} --base-url {} --client-id ID, with the client id of a {owner}.",
+                self.base_url()
+            ),
+        }
     }
 }
 

@@ -15,7 +15,10 @@ use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use ringtrue_domain::timestamp;
+use ringtrue_domain::{
+    sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
+    timestamp,
+};
 use ringtrue_engine::tenants::Patch;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -397,10 +400,13 @@ pub fn as_converted<T: TryFrom<i64, Error: Display>>(node: Node, pointer: &str) 
     as_integer(node, pointer)?.try_into().map_err(|error: T::Error| JsonError::new(pointer, error.to_string()))
 }
 
-/// Reads a period of SIM Swap. Fractions and integers beyond 64 bits become an invalid period, so that the engine rejects
-/// it.
-pub fn as_minutes(node: Node, pointer: &str) -> Result<i64, JsonError> {
-    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { as_integer(node, pointer) }
+/// Reads a number of minutes. An invalid period is not an error of the document: the engine reports it, with a code of
+/// its own.
+pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPeriod, InvalidSimSwapPeriod>, JsonError> {
+    match node {
+        Node::OtherNumber => Ok(Err(InvalidSimSwapPeriod)),
+        node => as_integer(node, pointer).map(SimSwapPeriod::try_from),
+    }
 }
 
 pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {

@@ -142,7 +142,9 @@ impl HttpService {
         }
         let headers = response.headers_mut();
         headers.insert(X_API_VERSION, API_VERSION);
-        headers.insert(header::DATE, date_header(self.app.engine.clock().now()));
+        if let Some(date) = date_header(self.app.engine.clock().now()) {
+            headers.insert(header::DATE, date);
+        }
         headers.insert(X_REQUEST_ID, request_id.to_header());
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
@@ -192,19 +194,19 @@ fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
 }
 
 /// `Date` header from the database time; hyper would use the machine's clock.
-fn date_header(now: Timestamp) -> HeaderValue {
+fn date_header(now: Timestamp) -> Option<HeaderValue> {
     thread_local! {
         /// Header of the last second, reused within a second.
-        static LAST_DATE: RefCell<(i64, HeaderValue)> =
-            const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+        static LAST_DATE: RefCell<Option<(i64, HeaderValue)>> = const { RefCell::new(None) };
     }
-    LAST_DATE.with_borrow_mut(|(second, value)| {
-        if *second != now.as_second()
-            && let Ok(date) = HeaderValue::try_from(format_date(now))
-        {
-            (*second, *value) = (now.as_second(), date);
+    let second = now.as_second();
+    LAST_DATE.with_borrow_mut(|last| match last {
+        Some((last_second, date)) if *last_second == second => Some(date.clone()),
+        _ => {
+            let date = HeaderValue::try_from(format_date(now)).ok()?;
+            *last = Some((second, date.clone()));
+            Some(date)
         }
-        value.clone()
     })
 }
 

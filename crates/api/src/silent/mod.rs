@@ -22,6 +22,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
+    checks::CreateError,
     rate_limits::RateLimitClass,
     silent::{
         CreateSilent, CreatedSilent, DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError,
@@ -141,7 +142,9 @@ async fn create<S: SilentProduct>(
     let body_of = |created: &CreatedSilent| NewCheckBody::from(created);
     idempotency
         .respond(StatusCode::CREATED, caller.idempotency_scope(), &body, body_of, async |claim| {
-            app.engine.silent.create_silent(caller.project(), S::PRODUCT, new, claim).await
+            let created = app.engine.silent.create_silent(caller.project(), S::PRODUCT, new, claim).await?;
+            idempotency.log_created(created.check.id);
+            Ok::<_, CreateError>(created)
         })
         .await
 }

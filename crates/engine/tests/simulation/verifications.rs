@@ -190,7 +190,7 @@ impl VerificationScenario {
             phone_number: number.as_str().to_owned(),
             methods,
             callback_url: host.map(Receivers::url),
-            sim_swap_period: self.rng.percent_chance(30).then_some(60),
+            sim_swap_period: self.rng.percent_chance(30).then(|| 60.try_into()),
             ..CreateVerification::default()
         };
         self.project.configuration.verification.fall_back_on_mismatch = self.rng.percent_chance(50);
