@@ -1,11 +1,9 @@
 //! The mixed load: flows of all products, reads, lists and tokens.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
@@ -298,7 +296,7 @@ impl Backend {
 
     async fn read_recent(&self, scheduled: Instant) -> anyhow::Result<()> {
         let choice = {
-            let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            let recent = self.recent.lock();
             fastrand::choice(recent.iter()).cloned()
         };
         let Some((id, path)) = choice else { return Ok(()) };
@@ -320,7 +318,7 @@ impl Backend {
             return Ok(TokenRenewal::Unacknowledged);
         };
         let token = string_property(&response.body, "access_token")?.to_owned();
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)[scope as usize] = token;
+        self.tokens.lock()[scope as usize] = token;
         Ok(TokenRenewal::Renewed)
     }
 
@@ -357,13 +355,13 @@ impl Backend {
     }
 
     fn token(&self, scope: Scope) -> String {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)[scope as usize].clone()
+        self.tokens.lock()[scope as usize].clone()
     }
 
     fn acknowledge(&self, id: &str, check: Check) {
         let path = check.path;
         self.ledger.insert(id, check);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if recent.len() < MAX_RECENT_CHECKS {
             recent.push((id.to_owned(), path));
         } else {

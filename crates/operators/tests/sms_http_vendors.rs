@@ -4,16 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    process::Command,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, path::Path, process::Command, sync::Arc};
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, StatusCode};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
 use ringtrue_engine::ports::{
     clock::ManualClock,
@@ -45,7 +41,7 @@ struct RecordingInbox(Mutex<Vec<String>>);
 #[async_trait]
 impl Inbox for RecordingInbox {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
-        self.0.lock().unwrap().push(sms.text);
+        self.0.lock().push(sms.text);
         Ok(SmsOutcome::Unmatched)
     }
 
@@ -106,7 +102,7 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         peer: "192.0.2.7".parse().unwrap(),
     };
     let reply = webhook.handle(incoming).await;
-    let texts = inbox.0.lock().unwrap().clone();
+    let texts = inbox.0.lock().clone();
     (reply.status, texts)
 }
 

@@ -8,13 +8,14 @@ use std::{
     collections::{HashMap, HashSet},
     convert::Infallible,
     fs::File,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{product::Product, timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -172,7 +173,7 @@ impl ListenJournal {
     }
 
     fn state(&self) -> MutexGuard<'_, JournalState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -37,7 +37,7 @@ async fn message_text_is_preserved() {
             let fixture = fixture(vendor);
             let reply = fixture.send(&(vendor.build)(&TestSms { text, ..TestSms::DEFAULT })).await;
             assert_eq!(reply, acknowledgement(vendor), "{}", vendor.name);
-            let received = fixture.inbox.received.lock().unwrap().clone();
+            let received = fixture.inbox.received.lock().clone();
             assert_eq!(received.len(), 1, "{}", vendor.name);
             assert_eq!(received[0].text, text, "{}", vendor.name);
             assert_eq!(received[0].from, SmsSender::Number(number(PHONE)), "{}", vendor.name);

@@ -2,11 +2,12 @@
 
 use std::{
     io::{self, Write},
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    sync::Once,
 };
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_server::config::LoggedRequests;
 use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
@@ -303,7 +304,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 static LOG_LINES: Mutex<Vec<u8>> = Mutex::new(vec![]);
 
 fn lines() -> MutexGuard<'static, Vec<u8>> {
-    LOG_LINES.lock().unwrap_or_else(PoisonError::into_inner)
+    LOG_LINES.lock()
 }
 
 fn record() {
