@@ -15,8 +15,8 @@ use ringtrue_domain::{
     verification::{Locale, Method, SEARCH_FIELDS},
 };
 use ringtrue_engine::{
-    callbacks::payload::StepBody,
     checks::CreateError,
+    courier::payload::StepBody,
     rate_limits::RateLimitClass,
     verifications::{CreateVerification, Redeemed, StepInstructions, Verification},
 };

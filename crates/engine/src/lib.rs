@@ -11,6 +11,7 @@ pub mod callbacks;
 pub mod checks;
 mod context;
 pub mod control_plane;
+pub mod courier;
 pub mod idempotency;
 pub mod keys;
 pub mod live;
@@ -38,10 +39,11 @@ use ringtrue_domain::{
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callbacks::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
+    callbacks::{BulkResendBudget, Callbacks, RunningTests},
     checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
+    courier::{Courier, CourierDependencies, CourierLimits, Outbox},
     idempotency::Idempotency,
     keys::MasterKey,
     live::{LiveFeeds, OpenFeeds},
@@ -73,7 +75,7 @@ pub struct EngineSettings {
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     /// Limits on callbacks in flight and in memory.
-    pub courier: callbacks::CourierLimits,
+    pub courier: CourierLimits,
     pub retention: RetentionSettings,
     /// Capacity, in numbers, of the cache of number lookups.
     pub number_lookup_cache_capacity: usize,

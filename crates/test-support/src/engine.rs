@@ -7,7 +7,7 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    EngineSettings, RetentionSettings, callbacks::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
+    EngineSettings, RetentionSettings, courier::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
 };
 
 /// Default limits, but more checks per number than tests create.

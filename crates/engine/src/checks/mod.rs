@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     activity::ActivityRecorder,
-    callbacks::{Outbox, payload},
     context::Context,
+    courier::{Outbox, payload},
     idempotency::Idempotency,
     lookups::{
         eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},

@@ -26,10 +26,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{
     accounts::Accounts,
     activity::Activity,
-    callbacks::Courier,
     checks::Checks,
     context::Context,
     control_plane::RefreshError,
+    courier::Courier,
     keys::{self, KeyRotation, RotateError},
     ports::{
         clock::{Clock, TimeSample},

@@ -38,9 +38,9 @@ pub(crate) use steps::Steps;
 
 use crate::{
     activity::ActivityRecorder,
-    callbacks::sealing::seal_callback_url,
     checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
+    courier::sealing::seal_callback_url,
     idempotency::{Idempotency, IdempotentRequest},
     lookups::{
         eligibility::EligibilityError,

@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_engine::callbacks::CourierLimits;
+use ringtrue_engine::courier::CourierLimits;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;

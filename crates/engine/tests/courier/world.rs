@@ -12,7 +12,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 use ringtrue_engine::{
-    callbacks::{
+    courier::{
         Courier, CourierDependencies, CourierLimits, KeySource, WorkspaceLookup,
         sealing::{seal_body, seal_url},
     },

@@ -27,7 +27,7 @@ use std::{
 };
 
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberLimit};
-use ringtrue_engine::{RetentionSettings, callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
+use ringtrue_engine::{RetentionSettings, courier, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 pub use ringtrue_web::app::LoggedRequests;
 use toml::Value;
@@ -62,7 +62,7 @@ pub struct Config {
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     pub callbacks: CallbacksSection,
-    pub courier: callbacks::CourierLimits,
+    pub courier: courier::CourierLimits,
     pub retention: RetentionSettings,
     /// Maximum of members and pending invitations per workspace.
     pub max_members: u32,

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
     web_url::{AddressPolicy, Host, UrlPolicy},
 };
-use ringtrue_engine::{RetentionSettings, callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
+use ringtrue_engine::{RetentionSettings, courier, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_sandbox::directory::{DirectoryConfig, InvalidSubscriber, Subscriber};
 use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
 use ringtrue_web::app::LoggedRequests;
@@ -227,7 +227,7 @@ fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError
 
 /// Destinations that have not responded yet may use a quarter of the slots, slow and failing ones another quarter. One
 /// destination may use a quarter of the queue.
-fn read_courier_limits(section: &Section<'_>) -> Result<callbacks::CourierLimits, ConfigError> {
+fn read_courier_limits(section: &Section<'_>) -> Result<courier::CourierLimits, ConfigError> {
     let concurrency = section.get("concurrency", integer(4..=100_000))?;
     let concurrency_per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;
     let queue = section.get("queue", integer(4..=10_000_000))?;
@@ -235,7 +235,7 @@ fn read_courier_limits(section: &Section<'_>) -> Result<callbacks::CourierLimits
         let allowed = format!("at most {concurrency}, the value of `callbacks.concurrency`");
         return Err(section.invalid("concurrency_per_destination", concurrency_per_destination, allowed));
     }
-    Ok(callbacks::CourierLimits {
+    Ok(courier::CourierLimits {
         concurrency,
         unproven_concurrency: concurrency / 4,
         poor_concurrency: concurrency / 4,

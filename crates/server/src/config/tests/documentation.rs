@@ -9,7 +9,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region};
-use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits};
+use ringtrue_engine::{courier, rate_limits::DefaultRateLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 use ringtrue_store::StoreOptions;
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ fn default_values() {
         config.callbacks,
         CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![], ca_file: None }
     );
-    assert_eq!(config.courier, callbacks::CourierLimits::default());
+    assert_eq!(config.courier, courier::CourierLimits::default());
     assert_eq!((config.number_limit.max_checks, config.number_limit.window_seconds), (5, 600));
     assert_eq!(config.retention.numbers, SignedDuration::from_hours(30 * 24));
     assert_eq!(config.retention.discovered_numbers, SignedDuration::from_hours(24));

@@ -1,7 +1,7 @@
 //! Callback delivery: success, retries and signing keys.
 
 use jiff::SignedDuration;
-use ringtrue_engine::{callbacks::CourierLimits, ports::keys::KeyPurpose};
+use ringtrue_engine::{courier::CourierLimits, ports::keys::KeyPurpose};
 use ringtrue_server::config::Config;
 use ringtrue_test_support::http_server::ReceivedRequest;
 use serde_json::json;
