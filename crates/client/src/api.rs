@@ -392,41 +392,12 @@ impl ApiSession {
 
 /// API path of the checks of a product.
 pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
-    match product {
-        Product::ReverseSms => &["v1", "number-verification", "reverse-sms-checks"],
-        Product::SecureSna => &["v1", "number-verification", "secure-sna-checks"],
-        Product::Discovery => &["v1", "number-verification", "discovery-checks"],
-        Product::SimSwap => &["v1", "sim-swap-checks"],
-        Product::Verification => &["v1", "verifications"],
-        // Has no checks.
-        Product::Eligibility => &["v1", "eligibility"],
-    }
+    product.facts().api_path
 }
 
 /// Columns of tables and CSV.
 pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
-    match product {
-        Product::ReverseSms => {
-            &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"]
-        }
-        Product::SecureSna => {
-            &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"]
-        }
-        #[rustfmt::skip]
-        Product::Discovery => &[
-            "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
-        ],
-        #[rustfmt::skip]
-        Product::Verification => &[
-            "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
-            "updated_at",
-        ],
-        #[rustfmt::skip]
-        Product::SimSwap | Product::Eligibility => &[
-            "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
-            "error_code", "reference_id", "created_at",
-        ],
-    }
+    product.facts().columns
 }
 
 /// Id of a check or verification, in a resource, callback or result of a redirect chain.

@@ -151,7 +151,7 @@ async fn create<S: SilentProduct>(
 
 fn parse_create_body(product: Product, document: &[u8]) -> Result<CreateSilent, JsonError> {
     let mut body = Object::parse(document)?;
-    let phone_number = if product == Product::Discovery { None } else { Some(body.require("phone_number", as_text)?) };
+    let phone_number = if product.facts().takes_number { Some(body.require("phone_number", as_text)?) } else { None };
     let new = CreateSilent {
         phone_number,
         device_ip: body.take("device_ip", as_text)?,

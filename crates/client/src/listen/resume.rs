@@ -269,7 +269,7 @@ impl MissedCallbackReplay {
         let mut newest = None;
         let mut oldest_unsettled: Option<Timestamp> = None;
         let mut requested = 0_u64;
-        let products = self.session.permitted_products(&Product::WITH_CALLBACKS).await?;
+        let products = self.session.permitted_products(Product::WITH_CALLBACKS).await?;
         for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
             newest = newest.max(Some(check.concluded_at));
             let state = self.callback_state(&check).await?;

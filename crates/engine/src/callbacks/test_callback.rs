@@ -76,17 +76,17 @@ impl Callbacks {
     /// `None` for products without callbacks.
     fn render_test(&self, project: &Project, product: Product) -> Option<Vec<u8>> {
         match product {
-            Product::ReverseSms | Product::SecureSna | Product::Discovery => {
-                let expired = self.expired_check::<AnyVerdict>(project, product)?;
-                Some(payload::render(&expired, None))
-            }
             Product::Verification => {
                 let expired = self.expired_check::<VerificationVerdict>(project, product)?;
                 let methods = project.configuration.verification.methods.as_deref();
                 let progress = Progress::new(select_methods(None, methods, |_| true), false, None);
                 Some(payload::render_verification(&expired, &progress))
             }
-            Product::SimSwap | Product::Eligibility => None,
+            product if product.facts().sends_callbacks => {
+                let expired = self.expired_check::<AnyVerdict>(project, product)?;
+                Some(payload::render(&expired, None))
+            }
+            _ => None,
         }
     }
 

@@ -28,8 +28,7 @@ use super::{
 };
 use crate::{
     check_row_mapping::{
-        check_columns, has_redirect_session, progress_from_row, progress_to_json, verification_columns,
-        verification_from_row,
+        check_columns, progress_from_row, progress_to_json, verification_columns, verification_from_row,
     },
     driver::{Database, TransactionEnd, Tx, work},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
@@ -324,7 +323,7 @@ async fn conclude<D: Database>(
         ];
         tx.query(insert.into(), values).await?;
     }
-    if has_redirect_session(conclusion.product) {
+    if conclusion.product.facts().is_silent {
         // The delete waits for a concurrent verdict and then sees it.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
         let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");

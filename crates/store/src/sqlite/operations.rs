@@ -20,7 +20,7 @@ use super::{
     batch_transaction::{BatchTransaction, WriteOp},
 };
 use crate::{
-    check_row_mapping::{self, check_columns, has_redirect_session, redirect_session_columns},
+    check_row_mapping::{self, check_columns, redirect_session_columns},
     driver::{Database, TransactionEnd, Tx, work},
     operation::{
         CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit,
@@ -144,7 +144,7 @@ impl WriteOp for ConcludeCheck {
         update_concluded(tx, conclusion)?;
         let delete = "delete from deadlines where due_at = $1 and check_id = $2";
         tx.execute(delete, values![before.expires_at, conclusion.check])?;
-        if has_redirect_session(conclusion.product) {
+        if conclusion.product.facts().is_silent {
             tx.execute("delete from redirect_sessions where check_id = $1", values![conclusion.check])?;
         }
         if let Some(callback) = &self.callback {
