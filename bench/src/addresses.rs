@@ -104,7 +104,7 @@ fn routing(ranges: &[(NetworkId, IpNet)]) -> anyhow::Result<IpRouting> {
     for (network, range) in ranges {
         by_network.entry(network.clone()).or_default().push(*range);
     }
-    Ok(IpRouting::load(&IpRoutingConfig { ranges: by_network, ..IpRoutingConfig::default() })?)
+    Ok(IpRouting::load(&IpRoutingConfig { address_ranges: by_network, ..IpRoutingConfig::default() })?)
 }
 
 fn lookup_in_database(database: &Reader<Vec<u8>>, address: IpAddr) -> anyhow::Result<NetworkId> {

@@ -25,10 +25,10 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, EngineDependencies, EngineSettings,
+    Engine, EngineDependencies, EngineSettings, RetentionSettings,
     actor::ManagementActor,
-    callbacks,
     checks::reverse_sms::CreateReverseSms,
+    courier,
     keys::MasterKey,
     ports::{
         clock::{Clock, SystemClock},
@@ -69,8 +69,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await?;
-    let no_queue =
-        callbacks::CourierLimits { queued: 0, queued_per_destination: 0, ..callbacks::CourierLimits::default() };
+    let no_queue = courier::CourierLimits { queue: 0, queue_per_destination: 0, ..courier::CourierLimits::default() };
     let concluding = Arc::new(Fixture::start(&store, no_queue).await?);
     let mut receivers = Vec::new();
     for _ in 0..RECEIVERS {
@@ -104,7 +103,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    async fn start(store: &Arc<dyn Store>, courier: callbacks::CourierLimits) -> anyhow::Result<Self> {
+    async fn start(store: &Arc<dyn Store>, courier: courier::CourierLimits) -> anyhow::Result<Self> {
         Fixture::with_engine(start_engine(store, courier).await?).await
     }
 
@@ -146,8 +145,8 @@ impl Fixture {
     }
 }
 
-pub async fn start_engine(store: &Arc<dyn Store>, courier: callbacks::CourierLimits) -> anyhow::Result<Engine> {
-    let addresses = AddressPolicy { allow: vec!["127.0.0.0/8".parse()?], ..AddressPolicy::default() };
+pub async fn start_engine(store: &Arc<dyn Store>, courier: courier::CourierLimits) -> anyhow::Result<Engine> {
+    let addresses = AddressPolicy { allowed_addresses: vec!["127.0.0.0/8".parse()?], ..AddressPolicy::default() };
     let transport = Outbound::new(OutboundSettings { addresses: addresses.clone(), ..OutboundSettings::default() })?;
     let parts = EngineDependencies {
         store: Arc::clone(store),
@@ -165,13 +164,15 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: callbacks::CourierLim
         tenant_limits: TenantLimits::default(),
         number_limit: NumberLimit { max_checks: 5, window_seconds: 600 },
         courier,
-        number_retention: SignedDuration::from_hours(24 * 30),
-        discovery_retention: SignedDuration::from_hours(24),
-        audit_retention: SignedDuration::from_hours(24 * 365),
-        check_retention: None,
+        retention: RetentionSettings {
+            checks: None,
+            numbers: SignedDuration::from_hours(24 * 30),
+            discovered_numbers: SignedDuration::from_hours(24),
+            audit_events: SignedDuration::from_hours(24 * 365),
+            request_log: None,
+        },
         number_lookup_cache_capacity: 1_000,
-        request_log_retention: None,
-        max_members_per_workspace: 500,
+        max_members: 500,
         require_second_factor: false,
     };
     Ok(Engine::start(parts, settings).await?)
@@ -204,7 +205,7 @@ async fn conclude_checks(fixture: &Arc<Fixture>, receivers: &[CallbackReceiver])
 /// Measures from the start of a courier until the last result is stored.
 async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyhow::Result<f64> {
     let expected: Vec<u64> = receivers.iter().map(|receiver| receiver.received() + CALLBACKS_PER_RECEIVER).collect();
-    let engine = start_engine(store, callbacks::CourierLimits::default()).await?;
+    let engine = start_engine(store, courier::CourierLimits::default()).await?;
     let stop = CancellationToken::new();
     let (courier, stopped) = (engine.courier().clone(), stop.clone());
     let mut tasks = JoinSet::new();

@@ -4,11 +4,7 @@
 //! The upstream is in the same process, like the sandbox operator, and is called by hyper's client on keep-alive
 //! connections. Signatures that the protocol requires are created and verified with the same library.
 
-use std::{
-    net::SocketAddr,
-    process::Command,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::SocketAddr, process::Command, sync::Arc};
 
 use anyhow::{Context, ensure};
 use aws_lc_rs::{
@@ -31,6 +27,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -172,7 +169,7 @@ struct UpstreamPool {
 
 impl UpstreamPool {
     async fn send(&self, request: &PreparedRequest) -> anyhow::Result<()> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => self.open().await?,
@@ -184,7 +181,7 @@ impl UpstreamPool {
         if request.is_signed {
             verify(&self.key, std::str::from_utf8(&body)?).context("invalid token signature")?;
         }
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle.lock().push(connection);
         Ok(())
     }
 

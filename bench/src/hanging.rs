@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use ringtrue_engine::{
-    callbacks,
+    courier,
     ports::clock::{Clock, SystemClock},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
@@ -36,7 +36,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await?;
-    let engine = start_engine(&store, callbacks::CourierLimits::default()).await?;
+    let engine = start_engine(&store, courier::CourierLimits::default()).await?;
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let (courier, stopped) = (engine.courier().clone(), stop.clone());

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
 use ringtrue_engine::ports::{
     clock::ManualClock,
@@ -143,7 +144,7 @@ struct RecordingInbox(Mutex<Vec<InboundSms>>);
 #[async_trait]
 impl Inbox for RecordingInbox {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
-        self.0.lock().unwrap().push(sms);
+        self.0.lock().push(sms);
         Ok(SmsOutcome::Unmatched)
     }
 
@@ -179,7 +180,7 @@ impl WebhookFixture {
             driver,
             public_url: "https://nv.example.com/southbound/sms/webhook".parse().unwrap(),
             path_secret: Some(PathSecret::new("Zm9vYmFyYmF6cXV4").unwrap()),
-            allowed: vec![],
+            allowed_addresses: vec![],
             max_skew: WebhookConfig::MAX_SKEW,
             country: "GB".parse().ok(),
             receivers: vec![Msisdn::parse(RECEIVER, Mode::Live).unwrap()],
@@ -193,7 +194,7 @@ impl WebhookFixture {
         let response =
             self.webhook.handle(WebhookRequest { method, path_and_query, headers, body, peer }).now_or_never();
         let max_characters = path_and_query.len() + body.len();
-        for sms in &*self.inbox.0.lock().unwrap() {
+        for sms in &*self.inbox.0.lock() {
             assert_eq!(sms.to.as_str(), RECEIVER);
             assert!(sms.text.chars().count() <= max_characters, "text is longer than the request");
         }
@@ -201,7 +202,7 @@ impl WebhookFixture {
     }
 
     fn received(&self) -> usize {
-        self.inbox.0.lock().unwrap().len()
+        self.inbox.0.lock().len()
     }
 }
 

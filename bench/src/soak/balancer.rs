@@ -5,14 +5,12 @@
 
 use std::{
     net::SocketAddr,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::{latencies::Latencies, violations::Violations};
@@ -84,16 +82,16 @@ impl Balancer {
 
     /// Starts to measure.
     pub fn measure(&self, latencies: Latencies) {
-        *lock(&self.latencies) = Some(latencies);
+        *self.latencies.lock() = Some(latencies);
     }
 
     /// Stops to measure, and returns the measurements.
     pub fn take_latencies(&self) -> Option<Latencies> {
-        lock(&self.latencies).take()
+        self.latencies.lock().take()
     }
 
     pub fn unavailable(&self) -> Vec<(Instant, String)> {
-        lock(&self.unavailable).clone()
+        self.unavailable.lock().clone()
     }
 
     /// Sends a request that was scheduled for the given time. `None`: it was not acknowledged.
@@ -102,7 +100,7 @@ impl Balancer {
             self.violations.add("requests without a response within 30 s", || request.route.to_owned());
             return Ok(None);
         };
-        let mut latencies = lock(&self.latencies);
+        let mut latencies = self.latencies.lock();
         let Some((node, response)) = exchanged else {
             latencies.as_mut().map_or(Ok(()), |latencies| latencies.record_lost(request.route))?;
             return Ok(None);
@@ -114,7 +112,7 @@ impl Balancer {
         if response.status == 503 && response.retry_after {
             latencies.as_mut().map_or(Ok(()), |latencies| latencies.record_unavailable(request.route))?;
             let description = format!("{} at node {node}: {}", request.route, response.body.trim_end());
-            lock(&self.unavailable).push((Instant::now(), description));
+            self.unavailable.lock().push((Instant::now(), description));
             return Ok(None);
         }
         self.violations.add("unexpected responses", || {
@@ -147,7 +145,7 @@ impl Node {
         };
         let (head, body) = connection.fetch(request).await.map_err(|_| ExchangeError::Lost)?;
         let response = parse(head, body).map_err(|_| ExchangeError::Lost)?;
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
@@ -156,7 +154,7 @@ impl Node {
 
     /// Discards connections that the node has closed.
     fn idle_connection(&self) -> Option<Connection> {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         std::iter::from_fn(|| idle.pop()).find(Connection::is_idle)
     }
 }
@@ -169,8 +167,4 @@ fn parse(head: &[u8], body: &[u8]) -> anyhow::Result<RawResponse> {
         location: header(head, b"location:").map(str::to_owned),
         body: String::from_utf8_lossy(body).into_owned(),
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

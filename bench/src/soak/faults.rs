@@ -1,10 +1,8 @@
 //! Injected faults: killed nodes and a restarted database.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// A node whose connections to the database broke may reject requests for so long.
@@ -30,20 +28,20 @@ pub enum FaultKind {
 impl FaultLog {
     /// Must be called before the fault.
     pub fn begin(&self, kind: FaultKind) {
-        self.lock().push(Fault { kind, from: Instant::now(), until: None });
+        self.0.lock().push(Fault { kind, from: Instant::now(), until: None });
     }
 
     /// Marks the last fault of this kind as repaired. Returns its duration.
     pub fn end(&self, kind: FaultKind) -> Duration {
         let now = Instant::now();
-        let mut faults = self.lock();
+        let mut faults = self.0.lock();
         let Some(fault) = faults.iter_mut().rfind(|fault| fault.kind == kind) else { return Duration::ZERO };
         fault.until = Some(now);
         now - fault.from
     }
 
     pub fn kills(&self) -> usize {
-        self.lock().iter().filter(|fault| matches!(fault.kind, FaultKind::NodeKilled(_))).count()
+        self.0.lock().iter().filter(|fault| matches!(fault.kind, FaultKind::NodeKilled(_))).count()
     }
 
     /// Whether a node was killed, or the database restarted, in this time.
@@ -61,14 +59,10 @@ impl FaultLog {
     }
 
     fn any(&self, from: Instant, until: Instant, is_relevant: impl Fn(FaultKind) -> bool) -> bool {
-        self.lock().iter().any(|fault| {
+        self.0.lock().iter().any(|fault| {
             let recovery = if fault.kind == FaultKind::DatabaseRestart { RECOVERY_TIME } else { Duration::ZERO };
             let ended = fault.until.is_some_and(|ended| ended + recovery < from);
             is_relevant(fault.kind) && fault.from <= until && !ended
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Fault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

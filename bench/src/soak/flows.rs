@@ -1,11 +1,9 @@
 //! The mixed load: flows of all products, reads, lists and tokens.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
@@ -138,6 +136,13 @@ impl SilentProduct {
     };
 }
 
+#[derive(Debug, PartialEq, Eq)]
+enum TokenRenewal {
+    Renewed,
+    /// No node responded; the earlier token stays in use.
+    Unacknowledged,
+}
+
 /// A backend with its end-users. One for all flows.
 pub struct Backend {
     pub balancer: Arc<Balancer>,
@@ -161,42 +166,39 @@ impl Backend {
         let (tokens, recent) = (Mutex::default(), Mutex::default());
         let backend = Backend { balancer, ledger, receivers, project, numbers, tokens, recent };
         for scope in Scope::ALL {
-            backend.request_token(Instant::now(), scope).await?.context("no token")?;
+            let renewal = backend.renew_token(Instant::now(), scope).await?;
+            ensure!(renewal == TokenRenewal::Renewed, "no token");
         }
         Ok(backend)
     }
 
-    /// Runs a flow that was scheduled for the given time, as far as its requests are acknowledged. Without `has_faults`,
+    /// Runs a flow that was scheduled for the given time. A request that is not acknowledged ends it. Without `has_faults`,
     /// callbacks go to the receiver that answers.
     pub async fn run(&self, scheduled: Instant, flow: Flow, has_faults: bool) -> anyhow::Result<()> {
         let receiver = if has_faults { self.receivers.random_url() } else { self.receivers.answering_url() };
-        // `None`: a request was not acknowledged, which ends the flow.
-        let _: Option<()> = match flow {
-            Flow::ReverseSms => self.reverse_sms(scheduled, receiver).await?,
-            Flow::Verification => self.verification(scheduled, receiver).await?,
-            Flow::Silent(product) => Box::pin(self.silent(scheduled, product, receiver)).await?,
-            Flow::SimSwap => self.sim_swap(scheduled).await?,
+        match flow {
+            Flow::ReverseSms => self.reverse_sms(scheduled, receiver).await,
+            Flow::Verification => self.verification(scheduled, receiver).await,
+            Flow::Silent(product) => Box::pin(self.silent(scheduled, product, receiver)).await,
+            Flow::SimSwap => self.sim_swap(scheduled).await,
             Flow::EligibilityByNumber => {
                 let path = format!("/v1/eligibility/phone-numbers/{}", self.numbers.next());
-                self.get(scheduled, "GET eligibility/phone-numbers/{number}", Scope::Eligibility, &path)
-                    .await?
-                    .map(drop)
+                self.get(scheduled, "GET eligibility/phone-numbers/{number}", Scope::Eligibility, &path).await.map(drop)
             }
             Flow::EligibilityByAddress => {
                 let path = format!("/v1/eligibility/device-ips/203.0.113.{}", fastrand::u8(1..127));
-                self.get(scheduled, "GET eligibility/device-ips/{ip}", Scope::Eligibility, &path).await?.map(drop)
+                self.get(scheduled, "GET eligibility/device-ips/{ip}", Scope::Eligibility, &path).await.map(drop)
             }
-            Flow::Read => self.read_recent(scheduled).await?,
+            Flow::Read => self.read_recent(scheduled).await,
             Flow::List => {
                 let path = format!("{CHECKS_PATH}?size=20&page={}", fastrand::u32(1..=3));
-                self.get(scheduled, "GET reverse-sms-checks", Scope::ReverseSms, &path).await?.map(drop)
+                self.get(scheduled, "GET reverse-sms-checks", Scope::ReverseSms, &path).await.map(drop)
             }
             Flow::Token => {
                 let scope = Scope::ALL[fastrand::usize(..Scope::ALL.len())];
-                self.request_token(scheduled, scope).await?
+                self.renew_token(scheduled, scope).await.map(drop)
             }
-        };
-        Ok(())
+        }
     }
 
     /// Reads a check. `None`: no node responded.
@@ -205,34 +207,34 @@ impl Backend {
         Ok(response.map(|response| response.body))
     }
 
-    async fn reverse_sms(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<Option<()>> {
+    async fn reverse_sms(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<()> {
         let number = self.numbers.next();
         let body = format!(r#"{{"phone_number":"{number}","callback_url":"{receiver}"}}"#);
         let created = Instant::now();
         let response =
             self.post(scheduled, "POST reverse-sms-checks", 201, Scope::ReverseSms, CHECKS_PATH, &body).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = response else { return Ok(()) };
         let id = string_property(&response.body, "check_id")?;
         self.acknowledge(id, Check::new(CHECKS_PATH, created, REVERSE_SMS_TTL));
         self.send_sms(id, &number, &response.body).await
     }
 
-    async fn verification(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<Option<()>> {
+    async fn verification(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<()> {
         let number = self.numbers.next();
         let body = format!(r#"{{"phone_number":"{number}","methods":["reverse_sms"],"callback_url":"{receiver}"}}"#);
         let created = Instant::now();
         let response =
             self.post(scheduled, "POST verifications", 201, Scope::Verification, VERIFICATIONS_PATH, &body).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = response else { return Ok(()) };
         let id = string_property(&response.body, "verification_id")?;
         self.acknowledge(id, Check::new(VERIFICATIONS_PATH, created, VERIFICATION_TTL));
         self.send_sms(id, &number, &response.body).await
     }
 
     /// Sends the SMS that a check or a verification expects, unless its end-user sends none.
-    async fn send_sms(&self, id: &str, number: &str, created: &str) -> anyhow::Result<Option<()>> {
+    async fn send_sms(&self, id: &str, number: &str, created: &str) -> anyhow::Result<()> {
         if fastrand::u32(..100) < UNSENT_SMS_PERCENT {
-            return Ok(Some(()));
+            return Ok(());
         }
         let receiver_number = string_property(created, "receiver_phone_number")?;
         let sms_body = string_property(created, "expected_sms_body")?;
@@ -241,12 +243,13 @@ impl Backend {
         self.ledger.update(id, |check| check.concluding = Some(sent));
         let path = "/v1/sandbox/inbound-sms";
         let accepted = self.post(sent, "POST sandbox/inbound-sms", 202, Scope::ReverseSms, path, &sms).await?;
-        Ok(accepted.map(|accepted| {
+        if let Some(accepted) = accepted {
             self.ledger.update(id, |check| check.sms_accepted = Some((accepted.node, Instant::now())));
-        }))
+        }
+        Ok(())
     }
 
-    async fn silent(&self, scheduled: Instant, product: &SilentProduct, receiver: &str) -> anyhow::Result<Option<()>> {
+    async fn silent(&self, scheduled: Instant, product: &SilentProduct, receiver: &str) -> anyhow::Result<()> {
         let body = if product.has_number {
             format!(r#"{{"phone_number":"{}","callback_url":"{receiver}"}}"#, self.numbers.next())
         } else {
@@ -254,14 +257,14 @@ impl Backend {
         };
         let (created, scope) = (Instant::now(), product.scope);
         let response = self.post(scheduled, product.create_route, 201, scope, product.path, &body).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = response else { return Ok(()) };
         let id = string_property(&response.body, "check_id")?;
         self.acknowledge(id, Check::new(product.path, created, SILENT_TTL));
 
         let device_url = string_property(&response.body, "url")?;
-        let Some(operator_url) = self.open(product.redirect_route, device_url).await? else { return Ok(None) };
+        let Some(operator_url) = self.open(product.redirect_route, device_url).await? else { return Ok(()) };
         let Some(callback_url) = self.open("GET sandbox/operator/authorize", &operator_url).await? else {
-            return Ok(None);
+            return Ok(());
         };
         let request = Request {
             route: "GET southbound/camara/{connector}/callback",
@@ -269,38 +272,41 @@ impl Backend {
             expected_status: 200,
             is_repeatable: false,
         };
-        let Some(device_response) = self.balancer.send(Instant::now(), &request).await? else { return Ok(None) };
+        let Some(device_response) = self.balancer.send(Instant::now(), &request).await? else { return Ok(()) };
 
         let path = format!("{}/{id}", product.path);
         let body = format!(r#"{{"code":"{}"}}"#, string_property(&device_response.body, "code")?);
         let sent = Instant::now();
         self.ledger.update(id, |check| check.concluding = Some(sent));
         let redeemed = self.post(sent, product.redeem_route, 200, scope, &path, &body).await?;
-        redeemed.map(|redeemed| self.acknowledge_conclusion(id, &redeemed.body)).transpose()
+        let Some(redeemed) = redeemed else { return Ok(()) };
+        self.acknowledge_conclusion(id, &redeemed.body)
     }
 
-    async fn sim_swap(&self, scheduled: Instant) -> anyhow::Result<Option<()>> {
+    async fn sim_swap(&self, scheduled: Instant) -> anyhow::Result<()> {
         let body = format!(r#"{{"phone_number":"{}"}}"#, self.numbers.next());
         let created = Instant::now();
         let response = self.post(scheduled, "POST sim-swap-checks", 201, Scope::SimSwap, SIM_SWAP_PATH, &body).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = response else { return Ok(()) };
         let id = string_property(&response.body, "check_id")?;
         let check = Check { has_callback: false, ..Check::new(SIM_SWAP_PATH, created, Duration::ZERO) };
         self.acknowledge(id, check);
-        self.acknowledge_conclusion(id, &response.body).map(Some)
+        self.acknowledge_conclusion(id, &response.body)
     }
 
-    async fn read_recent(&self, scheduled: Instant) -> anyhow::Result<Option<()>> {
+    async fn read_recent(&self, scheduled: Instant) -> anyhow::Result<()> {
         let choice = {
-            let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            let recent = self.recent.lock();
             fastrand::choice(recent.iter()).cloned()
         };
-        let Some((id, path)) = choice else { return Ok(None) };
+        let Some((id, path)) = choice else { return Ok(()) };
         let read = self.read(scheduled, &id, path).await?;
-        read.map(|check| self.acknowledge_conclusion(&id, &check)).transpose()
+        let Some(check) = read else { return Ok(()) };
+        self.acknowledge_conclusion(&id, &check)
     }
 
-    async fn request_token(&self, scheduled: Instant, scope: Scope) -> anyhow::Result<Option<()>> {
+    /// Requests a token, which later requests use.
+    async fn renew_token(&self, scheduled: Instant, scope: Scope) -> anyhow::Result<TokenRenewal> {
         let ProjectCredentials { client_id, client_secret, .. } = &self.project;
         let request = Request {
             route: "POST oauth2/token",
@@ -308,10 +314,12 @@ impl Backend {
             expected_status: 200,
             is_repeatable: true,
         };
-        let Some(response) = self.balancer.send(scheduled, &request).await? else { return Ok(None) };
+        let Some(response) = self.balancer.send(scheduled, &request).await? else {
+            return Ok(TokenRenewal::Unacknowledged);
+        };
         let token = string_property(&response.body, "access_token")?.to_owned();
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)[scope as usize] = token;
-        Ok(Some(()))
+        self.tokens.lock()[scope as usize] = token;
+        Ok(TokenRenewal::Renewed)
     }
 
     /// Opens a URL as the device; returns the redirect location.
@@ -347,13 +355,13 @@ impl Backend {
     }
 
     fn token(&self, scope: Scope) -> String {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)[scope as usize].clone()
+        self.tokens.lock()[scope as usize].clone()
     }
 
     fn acknowledge(&self, id: &str, check: Check) {
         let path = check.path;
         self.ledger.insert(id, check);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if recent.len() < MAX_RECENT_CHECKS {
             recent.push((id.to_owned(), path));
         } else {

@@ -3,14 +3,10 @@
 //! A check whose create was acknowledged must exist, conclude once, and have its callback delivered on time. Checks whose
 //! acknowledgement was lost may exist or not; their callbacks are ignored.
 
-use std::{
-    collections::HashMap,
-    num::NonZeroU32,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_domain::callback::{MAX_ATTEMPTS, RetryDecision, retry_after_failure};
 use tokio::time::Instant;
 
@@ -138,11 +134,11 @@ impl Ledger {
 
     /// Adds an acknowledged check.
     pub fn insert(&self, id: &str, check: Check) {
-        self.lock().insert(id.to_owned(), check);
+        self.checks.lock().insert(id.to_owned(), check);
     }
 
     pub fn update(&self, id: &str, change: impl FnOnce(&mut Check)) {
-        if let Some(check) = self.lock().get_mut(id) {
+        if let Some(check) = self.checks.lock().get_mut(id) {
             change(check);
         }
     }
@@ -158,12 +154,12 @@ impl Ledger {
     }
 
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.checks.lock().len()
     }
 
     /// Ids and product paths of all checks.
     pub fn ids(&self) -> Vec<(String, &'static str)> {
-        self.lock().iter().map(|(id, check)| (id.clone(), check.path)).collect()
+        self.checks.lock().iter().map(|(id, check)| (id.clone(), check.path)).collect()
     }
 
     /// Number of checks whose callbacks are on the way.
@@ -174,13 +170,13 @@ impl Ledger {
             let is_hopeless = check.attempts.iter().filter(|attempt| attempt.reaction == Reaction::Hang).count() > 1;
             !is_hopeless && check.delivery_deadline().is_some_and(|deadline| deadline > now)
         };
-        self.lock().values().filter(is_undelivered).count()
+        self.checks.lock().values().filter(is_undelivered).count()
     }
 
     /// Compares the conclusions that nodes return at the end, by check, with everything acknowledged before.
     pub fn verify(&self, conclusions: &HashMap<String, Conclusion>, faults: &FaultLog) {
         let violations = &self.violations;
-        for (id, check) in &*self.lock() {
+        for (id, check) in &*self.checks.lock() {
             let Some(conclusion) = conclusions.get(id) else {
                 violations.add("acknowledged checks without a conclusion", || id.clone());
                 continue;
@@ -201,10 +197,6 @@ impl Ledger {
                 verify_callback(id, check, conclusion, faults, violations);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Check>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,11 +5,12 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep_until},
@@ -66,10 +67,7 @@ impl Nodes {
 
     /// Process ids in the order of the addresses; `None` while a node is down.
     pub fn process_ids(&self) -> Vec<Option<u32>> {
-        let mortal = self
-            .mortal
-            .iter()
-            .map(|node| node.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Process::id));
+        let mortal = self.mortal.iter().map(|node| node.process.lock().as_ref().map(Process::id));
         mortal.chain([Some(self.deployment.process_id())]).collect()
     }
 
@@ -91,11 +89,11 @@ impl Nodes {
             let index = kill as usize % self.mortal.len();
             let node = &self.mortal[index];
             faults.begin(FaultKind::NodeKilled(index));
-            let killed = node.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let killed = node.process.lock().take();
             // Kills the process and waits for its end.
             spawn_blocking(move || drop(killed)).await?;
             let process = self.restart(node).await?;
-            *node.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+            *node.process.lock() = Some(process);
             faults.end(FaultKind::NodeKilled(index));
         }
         Ok(())

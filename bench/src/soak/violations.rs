@@ -1,9 +1,8 @@
 //! Broken promises, counted by kind, with a few examples of each.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::report;
 
@@ -21,7 +20,7 @@ struct Kind {
 
 impl Violations {
     pub fn add(&self, kind: &'static str, example: impl FnOnce() -> String) {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.0.lock();
         let kind = kinds.entry(kind).or_default();
         kind.count += 1;
         if kind.examples.len() < MAX_EXAMPLES {
@@ -31,7 +30,7 @@ impl Violations {
 
     /// Prints all violations; returns whether there are none.
     pub fn report(&self) -> bool {
-        let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = self.0.lock();
         for (name, Kind { count, examples }) in kinds.iter() {
             report::note(&format!("FAILED: {count} {name}"));
             for example in examples {

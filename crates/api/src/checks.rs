@@ -26,7 +26,7 @@ use ringtrue_engine::{
 };
 use ringtrue_web::{
     app::App,
-    body::{JsonError, NoBody, Object, as_minutes, as_parsed, as_text},
+    body::{JsonError, NoBody, Object, as_parsed, as_sim_swap_period, as_text},
     parameters::{PathParameters, Query},
     problem::Problem,
     response::{PageBody, json_response},
@@ -140,6 +140,7 @@ async fn create_reverse_sms(
     idempotency
         .respond(StatusCode::CREATED, caller.idempotency_scope(), &body, body_of, async |claim| {
             let created = app.engine.checks.create_reverse_sms(project, new, claim).await?;
+            idempotency.log_created(created.check.id);
             if let Some(number) = handset {
                 app.handsets.auto_reply(project, &number, &created.instructions);
             }
@@ -234,7 +235,9 @@ async fn create_sim_swap(
     let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
     idempotency
         .respond(StatusCode::CREATED, caller.idempotency_scope(), &body, body_of, async |claim| {
-            app.engine.checks.create_sim_swap(caller.project(), new, claim).await
+            let check = app.engine.checks.create_sim_swap(caller.project(), new, claim).await?;
+            idempotency.log_created(check.id);
+            Ok::<_, CreateError>(check)
         })
         .await
 }
@@ -243,7 +246,7 @@ fn parse_sim_swap(document: &[u8]) -> Result<CreateSimSwap, JsonError> {
     let mut body = Object::parse(document)?;
     let new = CreateSimSwap {
         phone_number: body.require("phone_number", as_text)?,
-        period: body.take("period", as_minutes)?,
+        period: body.take("period", as_sim_swap_period)?,
         reference: body.take("reference_id", as_parsed::<Reference>)?,
     };
     body.finish(new)

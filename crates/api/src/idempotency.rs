@@ -14,7 +14,7 @@ use ringtrue_web::{
     request_context::{HandlerState, RequestContext},
     response::json_bytes_response,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -59,7 +59,7 @@ impl Idempotency {
                 match idempotency.claim(scope, key, request_fingerprint("POST", &self.path, request_body)).await? {
                     IdempotencyState::Claimed(claim) => Some(claim),
                     IdempotencyState::Replay(stored) => {
-                        self.context.log_check(|| named_check(&stored.body));
+                        self.context.log_check(|| replayed_check(&stored.body));
                         return Ok(replay_response(stored));
                     }
                 }
@@ -69,11 +69,7 @@ impl Idempotency {
         let render_response = |created: &T| StoredResponse { status: status.as_u16(), body: render(created) };
         let request = claim.as_ref().map(|claim| IdempotentRequest { claim, render_response: &render_response });
         match create(request).await {
-            Ok(created) => {
-                let body = render(&created);
-                self.context.log_check(|| named_check(&body));
-                Ok(json_bytes_response(status, body))
-            }
+            Ok(created) => Ok(json_bytes_response(status, render(&created))),
             Err(error) => {
                 if let Some(claim) = claim {
                     idempotency.release(claim).await;
@@ -81,6 +77,11 @@ impl Idempotency {
                 Err(error.into())
             }
         }
+    }
+
+    /// Records the check or verification that the request has created in the request log.
+    pub fn log_created(&self, id: CheckId) {
+        self.context.log_check(|| Some(id));
     }
 
     fn key(&self) -> Result<Option<&str>, Problem> {
@@ -95,11 +96,14 @@ impl Idempotency {
     }
 }
 
-/// The check or verification in a response, which is its first member.
-fn named_check(body: &[u8]) -> Option<CheckId> {
-    let body = std::str::from_utf8(body).ok()?;
-    let starts = [r#"{"check_id":""#, r#"{"verification_id":""#];
-    starts.iter().find_map(|start| body.strip_prefix(start))?.split('"').next()?.parse().ok()
+/// Returns the check or verification of a stored response. Only the response is stored, not the id beside it.
+fn replayed_check(body: &[u8]) -> Option<CheckId> {
+    #[derive(Deserialize)]
+    struct CheckResponse<'a> {
+        #[serde(borrow, alias = "verification_id")]
+        check_id: &'a str,
+    }
+    serde_json::from_slice::<CheckResponse<'_>>(body).ok()?.check_id.parse().ok()
 }
 
 fn replay_response(stored: StoredResponse) -> Response {

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use ringtrue_callback_signature::CallbackPublicKey;
 use ringtrue_domain::{
-    product::Scope,
+    product::{Scope, join_names},
     tenancy::{Credential, Mode},
 };
 use ringtrue_engine::tokens::{ClientAuthError, MintError};
@@ -137,12 +137,7 @@ fn parse_scope(form: &Form<'_>) -> Result<Scope, Problem> {
     if text.trim().contains(' ') {
         return Err(invalid("multiple scopes; request a separate token for each scope"));
     }
-    text.parse().map_err(|_| {
-        invalid(
-            "unknown scope; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility`, `verification` or \
-             `management`",
-        )
-    })
+    text.parse().map_err(|_| invalid(&format!("unknown scope; use {}", join_names(Scope::all().map(Scope::into_str)))))
 }
 
 /// Authenticates a client and applies its rate limit.

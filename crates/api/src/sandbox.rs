@@ -142,13 +142,13 @@ fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>)
     }
     let mut body = as_object(node, pointer)?;
     let faults = SmsFaults {
-        late_seconds: body.take("late_seconds", within(SmsFaults::LATE_SECONDS))?,
-        extra_copies: body.take("extra_copies", within(SmsFaults::EXTRA_COPIES))?,
+        late_seconds: body.take("late_seconds", within(SmsFaults::ALLOWED_LATE_SECONDS))?,
+        extra_copies: body.take("extra_copies", within(SmsFaults::ALLOWED_EXTRA_COPIES))?,
         spoofed_from: None,
         garbled: body.take("garbled", as_boolean)?.unwrap_or_default(),
-        parts: body.take("parts", within(SmsFaults::PARTS))?,
+        parts: body.take("parts", within(SmsFaults::ALLOWED_PARTS))?,
         out_of_order: body.take("out_of_order", as_boolean)?.unwrap_or_default(),
-        link_drops: body.take("link_drops", within(SmsFaults::LINK_DROPS))?,
+        link_drops: body.take("link_drops", within(SmsFaults::ALLOWED_LINK_DROPS))?,
     };
     let spoofed_from = body.take("spoofed_from", as_text)?;
     body.finish((faults, spoofed_from))

@@ -15,14 +15,14 @@ use ringtrue_domain::{
     verification::{Locale, Method, SEARCH_FIELDS},
 };
 use ringtrue_engine::{
-    callbacks::payload::StepBody,
     checks::CreateError,
+    courier::payload::StepBody,
     rate_limits::RateLimitClass,
     verifications::{CreateVerification, Redeemed, StepInstructions, Verification},
 };
 use ringtrue_web::{
     app::App,
-    body::{JsonError, NoBody, Node, Object, as_distinct_list, as_minutes, as_parsed, as_text},
+    body::{JsonError, NoBody, Node, Object, as_distinct_list, as_parsed, as_sim_swap_period, as_text},
     error_catalog::ProblemCode,
     parameters::{PathParameters, Query},
     problem::Problem,
@@ -180,7 +180,10 @@ async fn create(
     let body_of = |created: &Verification| NewVerificationBody::from(created);
     idempotency
         .respond(StatusCode::CREATED, caller.idempotency_scope(), &body, body_of, async |claim| {
-            app.engine.verifications.create(caller.project(), new, claim).await.map_err(create_problem)
+            let created =
+                app.engine.verifications.create(caller.project(), new, claim).await.map_err(create_problem)?;
+            idempotency.log_created(created.check.id);
+            Ok::<_, Problem>(created)
         })
         .await
 }
@@ -203,7 +206,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
         reference: body.take("reference_id", as_parsed::<Reference>)?,
         callback_url: body.take("callback_url", as_text)?,
         redirect_url: body.take("redirect_url", as_text)?,
-        sim_swap_period: body.take("sim_swap_period", as_minutes)?,
+        sim_swap_period: body.take("sim_swap_period", as_sim_swap_period)?,
         locale: body.take("locale", as_parsed::<Locale>)?,
     };
     body.finish(new)

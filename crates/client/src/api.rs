@@ -182,8 +182,10 @@ impl ApiSession {
     }
 
     pub(crate) fn workspace_id(&self) -> Result<&str, CommandError> {
-        self.credential(Scope::Management)?;
-        Ok(self.profile.workspace.as_ref().map_or("", |workspace| workspace.workspace_id.as_str()))
+        let workspace = self.profile.workspace.as_ref();
+        workspace
+            .map(|workspace| workspace.workspace_id.as_str())
+            .ok_or_else(|| self.missing_credential(Scope::Management))
     }
 
     async fn request(
@@ -243,17 +245,19 @@ impl ApiSession {
     }
 
     fn credential(&self, scope: Scope) -> Result<&ClientCredential, CommandError> {
-        self.profile.credential(scope).ok_or_else(|| {
-            let owner = if scope == Scope::Management { "workspace" } else { "project" };
-            let name = self.name.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
-            CommandError::NotSignedIn {
-                message: format!("this command needs a {owner} credential, but the profile has none"),
-                hint: format!(
-                    "Add it: ringtrue login{name} --base-url {} --client-id ID, with the client id of a {owner}.",
-                    self.base_url()
-                ),
-            }
-        })
+        self.profile.credential(scope).ok_or_else(|| self.missing_credential(scope))
+    }
+
+    fn missing_credential(&self, scope: Scope) -> CommandError {
+        let owner = if scope == Scope::Management { "workspace" } else { "project" };
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
+        CommandError::NotSignedIn {
+            message: format!("this command needs a {owner} credential, but the profile has none"),
+            hint: format!(
+                "Add it: ringtrue login{name} --base-url {} --client-id ID, with the client id of a {owner}.",
+                self.base_url()
+            ),
+        }
     }
 }
 
@@ -388,41 +392,12 @@ impl ApiSession {
 
 /// API path of the checks of a product.
 pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
-    match product {
-        Product::ReverseSms => &["v1", "number-verification", "reverse-sms-checks"],
-        Product::SecureSna => &["v1", "number-verification", "secure-sna-checks"],
-        Product::Discovery => &["v1", "number-verification", "discovery-checks"],
-        Product::SimSwap => &["v1", "sim-swap-checks"],
-        Product::Verification => &["v1", "verifications"],
-        // Has no checks.
-        Product::Eligibility => &["v1", "eligibility"],
-    }
+    product.facts().api_path
 }
 
 /// Columns of tables and CSV.
 pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
-    match product {
-        Product::ReverseSms => {
-            &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"]
-        }
-        Product::SecureSna => {
-            &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"]
-        }
-        #[rustfmt::skip]
-        Product::Discovery => &[
-            "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
-        ],
-        #[rustfmt::skip]
-        Product::Verification => &[
-            "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
-            "updated_at",
-        ],
-        #[rustfmt::skip]
-        Product::SimSwap | Product::Eligibility => &[
-            "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
-            "error_code", "reference_id", "created_at",
-        ],
-    }
+    product.facts().columns
 }
 
 /// Id of a check or verification, in a resource, callback or result of a redirect chain.

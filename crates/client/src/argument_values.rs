@@ -23,21 +23,9 @@ use url::{Host, Position, Url};
 
 use crate::error::CommandError;
 
-/// Name of the command for the checks of a product.
-pub(crate) fn command_name(product: Product) -> &'static str {
-    match product {
-        Product::ReverseSms => "reverse-sms",
-        Product::SecureSna => "secure-sna",
-        Product::Discovery => "discovery",
-        Product::SimSwap => "sim-swap",
-        Product::Eligibility => "eligibility",
-        Product::Verification => "verification",
-    }
-}
-
 /// Parses products by their command names, or their names in the API.
 pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
-    let names = products.iter().map(|product| PossibleValue::new(command_name(*product)).alias(product.into_str()));
+    let names = products.iter().map(|product| PossibleValue::new(product.facts().command).alias(product.into_str()));
     PossibleValuesParser::new(names).try_map(|text| text.replace('-', "_").parse::<Product>())
 }
 

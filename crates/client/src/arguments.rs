@@ -334,7 +334,7 @@ pub struct ResendArguments {
     #[arg(long, value_name = "STATUS", requires = "since", value_delimiter = ',', ignore_case = true)]
     pub status: Vec<FinalStatus>,
     /// Only this product's checks. May be repeated.
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CALLBACKS))]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(Product::WITH_CALLBACKS))]
     pub product: Vec<Product>,
 }
 
@@ -343,7 +343,7 @@ pub struct TailArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
     /// Only this product's checks. May be repeated.
-    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(&Product::WITH_CHECKS))]
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_parser(Product::WITH_CHECKS))]
     pub product: Vec<Product>,
     /// RSQL filter, such as `reference_id=='login-*'`
     #[arg(long, value_name = "RSQL")]

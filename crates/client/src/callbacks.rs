@@ -59,7 +59,7 @@ impl ResendResult {
 pub(crate) async fn run(context: &ClientContext, command: WithProfile<CallbacksAction>) -> Result<(), CommandError> {
     let CallbacksAction::Resend(arguments) = command.action;
     let session = ApiSession::open(context, &command.profile_option)?;
-    let requested = if arguments.product.is_empty() { &Product::WITH_CALLBACKS[..] } else { &arguments.product };
+    let requested = if arguments.product.is_empty() { Product::WITH_CALLBACKS } else { &arguments.product };
     let products = session.permitted_products(requested).await?;
     match arguments.since {
         Some(since) => resend_since(&session, &products, since.resolve(now()), &arguments.status).await,

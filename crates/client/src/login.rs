@@ -186,6 +186,7 @@ async fn add_credential(
     mut profile: Profile,
     credential: ClientCredential,
 ) -> Result<Profile, CommandError> {
+    // The requests below do not name a workspace; the second one finds it.
     let earlier =
         profile.workspace.replace(WorkspaceCredential { workspace_id: String::new(), credential: credential.clone() });
     let mut session = ApiSession::ephemeral(context, profile.clone())?;

@@ -79,7 +79,7 @@ fn new_project_body(new: &NewProject) -> Value {
         if let Some(url) = &new.callback_url {
             body["configuration"][name]["callback_url"] = json!(url);
         }
-        if let Some(url) = new.redirect_url.as_ref().filter(|_| product != Product::ReverseSms) {
+        if let Some(url) = new.redirect_url.as_ref().filter(|_| product.facts().has_redirect_url) {
             body["configuration"][name]["redirect_url"] = json!(url);
         }
     }

@@ -4,9 +4,9 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::Mutex,
 };
 
+use parking_lot::Mutex;
 use ringtrue_domain::product::Scope;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -199,7 +199,7 @@ impl TokenCache {
     }
 
     pub(crate) fn get(&self, client_id: &str, scope: Scope) -> Option<AccessToken> {
-        let tokens = self.tokens.lock().ok()?;
+        let tokens = self.tokens.lock();
         tokens.get(&token_key(client_id, scope)).filter(|token| token.is_usable()).cloned()
     }
 
@@ -217,7 +217,7 @@ impl TokenCache {
     }
 
     fn update(&self, update: impl FnOnce(&mut BTreeMap<String, AccessToken>)) -> Result<(), CommandError> {
-        let Ok(mut tokens) = self.tokens.lock() else { return Ok(()) };
+        let mut tokens = self.tokens.lock();
         update(&mut tokens);
         match &self.file {
             Some((dir, file)) => dir.write_json(file, &*tokens),

@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::{
     api::{ApiSession, check_columns, id_field, text_field},
-    argument_values::{PrivateArgument, ProfileName, SmsFault, command_name, render_faults},
+    argument_values::{PrivateArgument, ProfileName, SmsFault, render_faults},
     arguments::{ProfileOption, TriggerArguments},
     context::{ClientContext, ConfigDir},
     error::CommandError,
@@ -101,7 +101,7 @@ impl PendingAction {
         };
         let watch = match self.product() {
             Some(product) if !is_watched => {
-                format!("\nTo watch the check: ringtrue {} watch {id}", command_name(product))
+                format!("\nTo watch the check: ringtrue {} watch {id}", product.facts().command)
             }
             _ => String::new(),
         };
@@ -207,7 +207,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
                     if let Some(code) = code
                         && context.printer.output == Output::Table
                     {
-                        let redeem = format!("ringtrue {} redeem {} {code}", command_name(product), action.check_id);
+                        let redeem = format!("ringtrue {} redeem {} {code}", product.facts().command, action.check_id);
                         printer::print_note(&format!("\nTo redeem the code: {redeem}"));
                     }
                     if result.get("error").is_some() { Err(CommandError::AlreadyReported) } else { Ok(()) }

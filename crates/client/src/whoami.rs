@@ -91,7 +91,7 @@ async fn fetch_names(session: &ApiSession) -> Result<(Value, Value), CommandErro
 /// Reads a list of checks, whose response names the mode. `None`: no permitted product has checks.
 async fn fetch_project_mode(session: &ApiSession, scopes: &[Scope]) -> Result<Option<String>, CommandError> {
     let is_permitted = |product: &Product| scopes.contains(&Scope::Product(*product));
-    let Some(product) = Product::WITH_CHECKS.into_iter().find(is_permitted) else { return Ok(None) };
+    let Some(product) = Product::WITH_CHECKS.iter().copied().find(is_permitted) else { return Ok(None) };
     let url = session.url(checks_path(product), &[("size", "1".to_owned())]);
     let response = session.send_json(Some(Scope::Product(product)), Method::GET, &url, None, None).await?;
     if response.status != 200 {

@@ -1,10 +1,10 @@
-//! Products and their OAuth scopes.
+//! Products with their data, and OAuth scopes.
 
 use std::str::FromStr;
 
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-use crate::parse_error::default_error;
+use crate::{parse_error::default_error, reverse_sms, search::Field, sim_swap, verification};
 
 /// The names are part of the API: scopes, project settings, callbacks.
 #[derive(
@@ -21,55 +21,227 @@ pub enum Product {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`")]
+#[error("unknown product; use {}", join_names(Product::VARIANTS.iter().map(Product::into_str)))]
 pub struct InvalidProduct;
+
+/// Names in back quotes, for messages: "`a`, `b` or `c`".
+pub fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The data of a product. Code that only needs data reads it here; code that behaves differently matches on the product.
+#[derive(Debug)]
+pub struct ProductFacts {
+    /// Display name.
+    pub title: &'static str,
+    /// Name of its commands.
+    pub command: &'static str,
+    /// Path of its resources in the API, by segment.
+    pub api_path: &'static [&'static str],
+    /// Whether its checks are stored.
+    pub has_checks: bool,
+    /// Whether its checks end later than their request, and send a callback then.
+    pub sends_callbacks: bool,
+    /// Whether its configuration has the URL to which devices return.
+    pub has_redirect_url: bool,
+    /// Whether an operator identifies the device, which has a redirect session while the check is open.
+    pub is_silent: bool,
+    /// Whether it involves an operator. The steps of a verification do, by their own products.
+    pub requires_operator: bool,
+    /// Whether a create request names the number.
+    pub takes_number: bool,
+    pub verdict: VerdictKind,
+    pub search_fields: &'static [Field],
+    /// Members of a check that tables show, in order.
+    pub columns: &'static [&'static str],
+}
+
+/// What a completed check of a product says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerdictKind {
+    /// The product has no checks.
+    None,
+    /// Whether the number is the claimed one.
+    Match,
+    /// The number itself.
+    Number,
+    /// Whether the SIM was changed.
+    SimChange,
+}
+
+const REVERSE_SMS: ProductFacts = ProductFacts {
+    title: "Reverse SMS",
+    command: "reverse-sms",
+    api_path: &["v1", "number-verification", "reverse-sms-checks"],
+    has_checks: true,
+    sends_callbacks: true,
+    has_redirect_url: false,
+    is_silent: false,
+    requires_operator: true,
+    takes_number: true,
+    verdict: VerdictKind::Match,
+    search_fields: &reverse_sms::SEARCH_FIELDS,
+    columns: &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"],
+};
+
+const SECURE_SNA: ProductFacts = ProductFacts {
+    title: "Secure SNA",
+    command: "secure-sna",
+    api_path: &["v1", "number-verification", "secure-sna-checks"],
+    has_checks: true,
+    sends_callbacks: true,
+    has_redirect_url: true,
+    is_silent: true,
+    requires_operator: true,
+    takes_number: true,
+    verdict: VerdictKind::Match,
+    search_fields: &reverse_sms::SEARCH_FIELDS,
+    #[rustfmt::skip]
+    columns: &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"],
+};
+
+const DISCOVERY: ProductFacts = ProductFacts {
+    title: "Discovery",
+    command: "discovery",
+    api_path: &["v1", "number-verification", "discovery-checks"],
+    has_checks: true,
+    sends_callbacks: true,
+    has_redirect_url: true,
+    is_silent: true,
+    requires_operator: true,
+    takes_number: false,
+    verdict: VerdictKind::Number,
+    search_fields: &reverse_sms::SEARCH_FIELDS,
+    #[rustfmt::skip]
+    columns: &[
+        "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
+    ],
+};
+
+const SIM_SWAP: ProductFacts = ProductFacts {
+    title: "SIM Swap",
+    command: "sim-swap",
+    api_path: &["v1", "sim-swap-checks"],
+    has_checks: true,
+    sends_callbacks: false,
+    has_redirect_url: false,
+    is_silent: false,
+    requires_operator: true,
+    takes_number: true,
+    verdict: VerdictKind::SimChange,
+    search_fields: &sim_swap::SEARCH_FIELDS,
+    #[rustfmt::skip]
+    columns: &[
+        "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
+        "error_code", "reference_id", "created_at",
+    ],
+};
+
+const ELIGIBILITY: ProductFacts = ProductFacts {
+    title: "Eligibility",
+    command: "eligibility",
+    api_path: &["v1", "eligibility"],
+    has_checks: false,
+    sends_callbacks: false,
+    has_redirect_url: false,
+    is_silent: false,
+    requires_operator: false,
+    takes_number: true,
+    verdict: VerdictKind::None,
+    search_fields: &[],
+    columns: &[],
+};
+
+const VERIFICATION: ProductFacts = ProductFacts {
+    title: "Verification",
+    command: "verification",
+    api_path: &["v1", "verifications"],
+    has_checks: true,
+    sends_callbacks: true,
+    has_redirect_url: true,
+    is_silent: false,
+    requires_operator: false,
+    takes_number: true,
+    verdict: VerdictKind::Match,
+    search_fields: &verification::SEARCH_FIELDS,
+    #[rustfmt::skip]
+    columns: &[
+        "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
+        "updated_at",
+    ],
+};
+
+/// In the order of lists and menus.
+const MENU: [Product; Product::VARIANTS.len()] = [
+    Product::Verification,
+    Product::ReverseSms,
+    Product::SecureSna,
+    Product::Discovery,
+    Product::SimSwap,
+    Product::Eligibility,
+];
+
+/// The products of [`MENU`] for which a fact is true.
+macro_rules! products_where {
+    ($fact:ident) => {{
+        const COUNT: usize = {
+            let (mut count, mut index) = (0, 0);
+            while index < MENU.len() {
+                count += MENU[index].facts().$fact as usize;
+                index += 1;
+            }
+            count
+        };
+        const SELECTED: [Product; COUNT] = {
+            let (mut selected, mut count, mut index) = ([MENU[0]; COUNT], 0, 0);
+            while index < MENU.len() {
+                if MENU[index].facts().$fact {
+                    selected[count] = MENU[index];
+                    count += 1;
+                }
+                index += 1;
+            }
+            selected
+        };
+        &SELECTED
+    }};
+}
 
 impl Product {
     /// Products whose checks are stored, in the order of lists and menus.
-    pub const WITH_CHECKS: [Product; 5] =
-        [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+    pub const WITH_CHECKS: &'static [Product] = products_where!(has_checks);
     /// Products whose checks send a callback, in the order of lists and menus.
-    pub const WITH_CALLBACKS: [Product; 4] =
-        [Product::Verification, Product::ReverseSms, Product::SecureSna, Product::Discovery];
+    pub const WITH_CALLBACKS: &'static [Product] = products_where!(sends_callbacks);
     /// Products that involve an operator, in the order of lists and menus.
-    pub const WITH_OPERATOR: [Product; 4] =
-        [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+    pub const WITH_OPERATOR: &'static [Product] = products_where!(requires_operator);
 
-    /// Whether checks of the product are stored.
-    pub fn has_checks(self) -> bool {
+    pub const fn facts(self) -> &'static ProductFacts {
         match self {
-            Product::ReverseSms
-            | Product::SecureSna
-            | Product::Discovery
-            | Product::SimSwap
-            | Product::Verification => true,
-            Product::Eligibility => false,
-        }
-    }
-
-    /// Whether checks of the product end later than their request, and send a callback then.
-    pub fn sends_callbacks(self) -> bool {
-        match self {
-            Product::ReverseSms | Product::SecureSna | Product::Discovery | Product::Verification => true,
-            Product::SimSwap | Product::Eligibility => false,
+            Product::ReverseSms => &REVERSE_SMS,
+            Product::SecureSna => &SECURE_SNA,
+            Product::Discovery => &DISCOVERY,
+            Product::SimSwap => &SIM_SWAP,
+            Product::Eligibility => &ELIGIBILITY,
+            Product::Verification => &VERIFICATION,
         }
     }
 
     /// Display name.
     pub fn title(self) -> &'static str {
-        match self {
-            Product::ReverseSms => "Reverse SMS",
-            Product::SecureSna => "Secure SNA",
-            Product::Discovery => "Discovery",
-            Product::SimSwap => "SIM Swap",
-            Product::Eligibility => "Eligibility",
-            Product::Verification => "Verification",
-        }
+        self.facts().title
     }
 
-    /// Whether the product involves an operator. The steps of a verification do, by their own products.
+    /// Path of its resources in the API, such as `/v1/verifications`.
+    pub fn api_path(self) -> String {
+        format!("/{}", self.facts().api_path.join("/"))
+    }
+
     pub fn requires_operator(self) -> bool {
-        !matches!(self, Product::Eligibility | Product::Verification)
+        self.facts().requires_operator
     }
 }
 
@@ -108,24 +280,40 @@ impl FromStr for Scope {
 mod tests {
     use super::*;
 
-    /// A new product must appear in each list that it belongs to.
     #[test]
-    fn lists_of_products_are_complete() {
+    fn menu_contains_every_product() {
+        let mut menu = MENU;
+        menu.sort_unstable();
+        assert_eq!(menu, Product::VARIANTS);
+    }
+
+    #[test]
+    fn eligibility_covers_the_products_with_an_operator() {
         let sorted = |products: &[Product]| {
             let mut products = products.to_vec();
             products.sort_unstable();
             products
         };
-        let all_where = |is_listed: fn(Product) -> bool| {
-            Product::VARIANTS.iter().copied().filter(|product| is_listed(*product)).collect::<Vec<_>>()
-        };
-        assert_eq!(sorted(&Product::WITH_CHECKS), all_where(Product::has_checks));
-        assert_eq!(sorted(&Product::WITH_CALLBACKS), all_where(Product::sends_callbacks));
-        for list in [Product::WITH_OPERATOR, crate::eligibility::PRODUCTS] {
-            assert_eq!(sorted(&list), all_where(Product::requires_operator));
+        assert_eq!(sorted(Product::WITH_OPERATOR), sorted(&crate::eligibility::PRODUCTS));
+    }
+
+    #[test]
+    fn facts_agree_with_each_other() {
+        for product in Product::VARIANTS {
+            let facts = product.facts();
+            assert_eq!(facts.command, product.into_str().replace('_', "-"));
+            assert_eq!(facts.has_checks, facts.verdict != VerdictKind::None, "{product}");
+            assert_eq!(facts.has_checks, !facts.search_fields.is_empty() && !facts.columns.is_empty(), "{product}");
+            assert!(facts.has_checks || !facts.sends_callbacks, "{product}");
+            assert!(facts.requires_operator || !facts.is_silent, "{product}");
         }
-        let unknown = InvalidProduct.to_string();
-        assert!(Product::VARIANTS.iter().all(|product| unknown.contains(&format!("`{product}`"))), "{unknown}");
+    }
+
+    #[test]
+    fn unknown_product_message_lists_all_products() {
+        let expected = "unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or \
+                        `verification`";
+        assert_eq!(InvalidProduct.to_string(), expected);
     }
 
     #[test]

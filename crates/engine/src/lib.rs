@@ -11,6 +11,7 @@ pub mod callbacks;
 pub mod checks;
 mod context;
 pub mod control_plane;
+pub mod courier;
 pub mod idempotency;
 pub mod keys;
 pub mod live;
@@ -38,10 +39,11 @@ use ringtrue_domain::{
 use crate::{
     accounts::Accounts,
     activity::{Activity, ActivityRecorder},
-    callbacks::{BulkResendBudget, Callbacks, Courier, CourierDependencies, Outbox, RunningTests},
+    callbacks::{BulkResendBudget, Callbacks, RunningTests},
     checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
+    courier::{Courier, CourierDependencies, CourierLimits, Outbox},
     idempotency::Idempotency,
     keys::MasterKey,
     live::{LiveFeeds, OpenFeeds},
@@ -73,22 +75,28 @@ pub struct EngineSettings {
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     /// Limits on callbacks in flight and in memory.
-    pub courier: callbacks::CourierLimits,
-    /// Retention of numbers and callback bodies after their check has concluded.
-    pub number_retention: SignedDuration,
-    /// The same for Discovery checks.
-    pub discovery_retention: SignedDuration,
-    pub audit_retention: SignedDuration,
-    /// Retention of checks with their callbacks and attempts. `None`: for ever.
-    pub check_retention: Option<SignedDuration>,
+    pub courier: CourierLimits,
+    pub retention: RetentionSettings,
     /// Capacity, in numbers, of the cache of number lookups.
     pub number_lookup_cache_capacity: usize,
-    /// Retention of the request log. `None` disables the log.
-    pub request_log_retention: Option<SignedDuration>,
     /// Limit on the members and pending invitations of a workspace.
-    pub max_members_per_workspace: u32,
+    pub max_members: u32,
     /// Whether accounts that sign in to the console by password must have a second factor.
     pub require_second_factor: bool,
+}
+
+/// How long a deployment keeps its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionSettings {
+    /// Checks with their callbacks and attempts. `None`: for ever.
+    pub checks: Option<SignedDuration>,
+    /// Numbers and callback bodies, after their check has concluded.
+    pub numbers: SignedDuration,
+    /// The same for Discovery checks.
+    pub discovered_numbers: SignedDuration,
+    pub audit_events: SignedDuration,
+    /// `None` disables the request log.
+    pub request_log: Option<SignedDuration>,
 }
 
 /// Dependencies of an [`Engine`].
@@ -199,7 +207,7 @@ impl Engine {
         });
         let activity =
             Arc::new(Activity { recorder: recorder.clone(), store: store.clone(), clock: context.clock.clone() });
-        let request_log = Arc::new(RequestLog::new(store.clone(), settings.request_log_retention));
+        let request_log = Arc::new(RequestLog::new(store.clone(), settings.retention.request_log));
         let idempotency = Arc::new(Idempotency { context: context.clone(), store: store.clone() });
         let tokens = Arc::new(Tokens::new(&context, store.clone()));
         let accounts = Arc::new(Accounts::new(&context, store.clone()));

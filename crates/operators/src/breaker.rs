@@ -40,19 +40,15 @@ pub enum CallOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Consecutive failures that open the breaker.
-    pub failure_threshold: u32,
-    pub open_duration: SignedDuration,
+    pub failures: u32,
+    pub open_for: SignedDuration,
     /// Limit for pauses requested by `Retry-After`.
-    pub max_open_duration: SignedDuration,
+    pub max_open_for: SignedDuration,
 }
 
 impl Default for BreakerSettings {
     fn default() -> Self {
-        Self {
-            failure_threshold: 5,
-            open_duration: SignedDuration::from_secs(30),
-            max_open_duration: SignedDuration::from_mins(10),
-        }
+        Self { failures: 5, open_for: SignedDuration::from_secs(30), max_open_for: SignedDuration::from_mins(10) }
     }
 }
 
@@ -94,8 +90,7 @@ impl Breaker {
                 Err(code)
             }
             StoredState::Open { code, .. } | StoredState::HalfOpen { code, .. } => {
-                *state =
-                    StoredState::HalfOpen { next_probe_at: saturating_add(now, self.settings.open_duration), code };
+                *state = StoredState::HalfOpen { next_probe_at: saturating_add(now, self.settings.open_for), code };
                 Ok(())
             }
         }
@@ -104,9 +99,9 @@ impl Breaker {
     pub fn record_outcome(&self, outcome: CallOutcome, retry_after: Option<SignedDuration>, now: Timestamp) {
         self.call_counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
         let mut state = self.stored.lock();
-        let open = |code| StoredState::Open { until: saturating_add(now, self.settings.open_duration), code };
+        let open = |code| StoredState::Open { until: saturating_add(now, self.settings.open_for), code };
         let after_failure = |state, code| match state {
-            StoredState::Closed { failures } if failures + 1 < self.settings.failure_threshold => {
+            StoredState::Closed { failures } if failures + 1 < self.settings.failures => {
                 StoredState::Closed { failures: failures + 1 }
             }
             StoredState::Closed { .. } | StoredState::HalfOpen { .. } => open(code),
@@ -126,8 +121,8 @@ impl Breaker {
             (CallOutcome::Rejected, _) => open(ErrorCode::MnoServerError),
             (CallOutcome::Throttled, state) => {
                 let pause = retry_after
-                    .unwrap_or(self.settings.open_duration)
-                    .clamp(SignedDuration::ZERO, self.settings.max_open_duration);
+                    .unwrap_or(self.settings.open_for)
+                    .clamp(SignedDuration::ZERO, self.settings.max_open_for);
                 let until = saturating_add(now, pause);
                 let before = if let StoredState::Open { until, .. } = state { until } else { until };
                 StoredState::Open { until: until.max(before), code: ErrorCode::MnoServerError }
@@ -188,7 +183,7 @@ mod tests {
 
     /// Each step: the second, the outcome to record, and the expected result of `allow_call`.
     fn assert_sequence(steps: &[(i64, Option<CallOutcome>, Result<(), ErrorCode>)]) {
-        let settings = BreakerSettings { failure_threshold: 3, ..BreakerSettings::default() };
+        let settings = BreakerSettings { failures: 3, ..BreakerSettings::default() };
         let breaker = Breaker::new(settings);
         for (step, (second, outcome, admitted)) in steps.iter().enumerate() {
             if let Some(outcome) = outcome {

@@ -33,7 +33,7 @@ use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpRoutingConfig {
-    pub ranges: BTreeMap<NetworkId, Vec<IpNet>>,
+    pub address_ranges: BTreeMap<NetworkId, Vec<IpNet>>,
     /// Files with further ranges: one network id and range per line.
     pub range_files: Vec<PathBuf>,
     /// `GeoIP2-ISP`.
@@ -86,7 +86,7 @@ impl IpRouting {
     /// Reads and verifies all files; slow for large databases.
     pub fn load(config: &IpRoutingConfig) -> Result<Self, IpRoutingError> {
         let mut ranges = Vec::new();
-        for (network, of_network) in &config.ranges {
+        for (network, of_network) in &config.address_ranges {
             ranges.extend(of_network.iter().map(|range| (network.clone(), *range)));
         }
         for path in &config.range_files {

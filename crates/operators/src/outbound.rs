@@ -36,7 +36,7 @@ const MAX_BODY_KEPT_BYTES: usize = 4 * 1_024;
 pub struct OutboundSettings {
     pub addresses: AddressPolicy,
     /// Certificates (PEM) trusted in addition to the system's.
-    pub extra_roots: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     pub certificate_clock: CertificateClock,
     /// Includes the TLS handshake.
     pub connect_timeout: Duration,
@@ -47,7 +47,7 @@ impl Default for OutboundSettings {
     fn default() -> Self {
         OutboundSettings {
             addresses: AddressPolicy::default(),
-            extra_roots: None,
+            ca_file: None,
             certificate_clock: CertificateClock::default(),
             connect_timeout: Duration::from_secs(5),
             total_timeout: Duration::from_secs(10),
@@ -69,8 +69,8 @@ impl Outbound {
     }
 
     pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
-        let OutboundSettings { addresses, extra_roots, certificate_clock, connect_timeout, total_timeout } = settings;
-        let tls = tls_client_config(load_system_roots(), extra_roots.as_deref(), None, &certificate_clock)?.into();
+        let OutboundSettings { addresses, ca_file, certificate_clock, connect_timeout, total_timeout } = settings;
+        let tls = tls_client_config(load_system_roots(), ca_file.as_deref(), None, &certificate_clock)?.into();
         let guard = Some(AddressGuard::new(addresses));
         let connector = Connector::from(ConnectorSettings { resolver, guard, tls, connect_timeout });
         let unpooled = connection_pool(connector.clone(), 0);

@@ -342,9 +342,8 @@ async fn external_operator_rejects_unknown_client() {
 #[tokio::test]
 async fn external_operator_timeouts_are_mapped() {
     let mut peer = Peer::start().await;
-    let total_timeout = Duration::from_secs(3);
-    let short_timeout_client =
-        Arc::new(Client::new(&ClientSettings { total_timeout, ..ClientSettings::default() }).unwrap());
+    let timeout = Duration::from_secs(3);
+    let short_timeout_client = Arc::new(Client::new(&ClientSettings { timeout, ..ClientSettings::default() }).unwrap());
     let operation = SilentOperation::DiscoverNumber;
     let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
     for path in ["/.well-known/openid-configuration", "/token", "/jwks", "/number-verification/v2/device-phone-number"]

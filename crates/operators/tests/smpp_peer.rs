@@ -7,13 +7,14 @@ use std::{
     path::Path,
     process::Stdio,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::{InboundSms, SmsSender},
@@ -91,7 +92,7 @@ struct FakeInbox {
 
 impl FakeInbox {
     fn take(&self) -> Vec<InboundSms> {
-        std::mem::take(&mut *self.received.lock().unwrap())
+        std::mem::take(&mut *self.received.lock())
     }
 
     fn take_texts(&self) -> Vec<String> {
@@ -106,7 +107,7 @@ impl Inbox for FakeInbox {
         if fails.is_ok() {
             return Err(StoreError::Unavailable("scripted failure".to_owned()));
         }
-        self.received.lock().unwrap().push(sms);
+        self.received.lock().push(sms);
         Ok(SmsOutcome::Concluded)
     }
 

@@ -4,16 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    process::Command,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, path::Path, process::Command, sync::Arc};
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, StatusCode};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
 use ringtrue_engine::ports::{
     clock::ManualClock,
@@ -45,7 +41,7 @@ struct RecordingInbox(Mutex<Vec<String>>);
 #[async_trait]
 impl Inbox for RecordingInbox {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
-        self.0.lock().unwrap().push(sms.text);
+        self.0.lock().push(sms.text);
         Ok(SmsOutcome::Unmatched)
     }
 
@@ -84,7 +80,7 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         driver: driver(request, key),
         public_url: "https://nv.example.com/sms/door".parse().unwrap(),
         path_secret: None,
-        allowed: vec!["192.0.2.0/24".parse().unwrap()],
+        allowed_addresses: vec!["192.0.2.0/24".parse().unwrap()],
         max_skew: WebhookConfig::MAX_SKEW,
         country: None,
         receivers: vec![Msisdn::parse("+447700900999", Mode::Live).unwrap()],
@@ -106,7 +102,7 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         peer: "192.0.2.7".parse().unwrap(),
     };
     let reply = webhook.handle(incoming).await;
-    let texts = inbox.0.lock().unwrap().clone();
+    let texts = inbox.0.lock().clone();
     (reply.status, texts)
 }
 

@@ -65,10 +65,10 @@ pub enum HandsetError {
 }
 
 impl SmsFaults {
-    pub const LATE_SECONDS: RangeInclusive<i64> = 0..=3_600;
-    pub const EXTRA_COPIES: RangeInclusive<i64> = 0..=10;
-    pub const PARTS: RangeInclusive<i64> = 1..=10;
-    pub const LINK_DROPS: RangeInclusive<i64> = 0..=3;
+    pub const ALLOWED_LATE_SECONDS: RangeInclusive<i64> = 0..=3_600;
+    pub const ALLOWED_EXTRA_COPIES: RangeInclusive<i64> = 0..=10;
+    pub const ALLOWED_PARTS: RangeInclusive<i64> = 1..=10;
+    pub const ALLOWED_LINK_DROPS: RangeInclusive<i64> = 0..=3;
 
     fn into_fault_script(self) -> FaultScript {
         let count = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);

@@ -5,12 +5,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use ringtrue_api::Webhooks;
 use ringtrue_console::ConnectorStatuses;
 use ringtrue_engine::{
@@ -114,7 +115,7 @@ impl Connectors {
 
     /// Inbound SMS by connector and outcome.
     pub fn inbound_counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
-        let counters = lock(&self.counters);
+        let counters = self.counters.lock();
         let smpp_counts = counters
             .iter()
             .flat_map(|(name, counters)| counters.counts().map(|(outcome, count)| (Arc::clone(name), outcome, count)));
@@ -126,7 +127,7 @@ impl Connectors {
     }
 
     pub fn bind_counts(&self) -> Vec<(Arc<str>, usize)> {
-        lock(&self.counters).iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
+        self.counters.lock().iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
     }
 
     /// Starts new connectors, stops removed ones and replaces changed ones.
@@ -134,13 +135,13 @@ impl Connectors {
         let is_obsolete = |name: &Arc<str>, running: &mut RunningConnector| {
             prepared.get(name).is_none_or(|(fingerprint, _)| *fingerprint != running.fingerprint)
         };
-        let stopped: Vec<_> = lock(&self.running).extract_if(.., is_obsolete).collect();
+        let stopped: Vec<_> = self.running.lock().extract_if(.., is_obsolete).collect();
         join_all(stopped.iter().map(|(_, running)| running.stop())).await;
         for (name, _) in &stopped {
             tracing::info!(connector = &**name, "connector stopped");
             self.engine.networks().remove_connector(name);
         }
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         for (name, (fingerprint, prepared)) in prepared {
             running.entry(name).or_insert_with_key(|name| {
                 tracing::info!(connector = &**name, "connector starting");
@@ -175,14 +176,14 @@ impl Connectors {
     }
 
     pub async fn shutdown(&self) {
-        let all = std::mem::take(&mut *lock(&self.running));
+        let all = std::mem::take(&mut *self.running.lock());
         join_all(all.values().map(RunningConnector::stop)).await;
     }
 
     fn start(&self, prepared: PreparedConnector) -> ConnectorKind {
         match prepared {
             PreparedConnector::Smpp(config) => {
-                let counters = Arc::clone(lock(&self.counters).entry(Arc::clone(&config.name)).or_default());
+                let counters = Arc::clone(self.counters.lock().entry(Arc::clone(&config.name)).or_default());
                 let dependencies = SmppDependencies {
                     inbox: self.engine.checks.clone(),
                     reassembly: self.engine.reassembly.clone(),
@@ -210,7 +211,7 @@ impl Connectors {
 
 impl ConnectorStatuses for Connectors {
     fn statuses(&self) -> Vec<ConnectorStatus> {
-        let running = lock(&self.running);
+        let running = self.running.lock();
         let configured = running.values().map(|running| match &running.kind {
             ConnectorKind::Smpp(connector) => connector.connector_status(),
             ConnectorKind::Webhook(webhook) => webhook.connector_status(),
@@ -318,8 +319,4 @@ fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
     let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
     Url::parse(&url).context("`header_enrichment.public_url` is not valid as a redirect target for devices")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,7 @@ pub fn build_identity_provider(
 ) -> anyhow::Result<IdentityProvider> {
     let OpenIdConnectSection { issuer, client_id, client_secret, scopes, provider_name, ca_file, roles_claim, policy } =
         section;
-    let settings = ClientSettings { extra_roots: ca_file, ..ClientSettings::default() };
+    let settings = ClientSettings { ca_file, ..ClientSettings::default() };
     let client = factory.client(settings).context("console.openid_connect.ca_file")?;
     let redirect_uri = Url::parse(&format!("{base_url}{}", IdentityProvider::CALLBACK_PATH)).context("base_url")?;
     let config = RelyingPartyConfig { issuer, client_id, client_secret, scopes, redirect_uri };

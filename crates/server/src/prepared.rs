@@ -74,7 +74,7 @@ impl PreparedNode {
         let settings = engine_settings(config, base_url.clone(), OwnEndpoints::new(config, &base_url, &listeners));
         let transport = Outbound::new(OutboundSettings {
             addresses: settings.url_policy.addresses.clone(),
-            extra_roots: config.callbacks.ca_file.clone(),
+            ca_file: config.callbacks.ca_file.clone(),
             certificate_clock: CertificateClock(Arc::clone(clock)),
             ..OutboundSettings::default()
         });
@@ -121,16 +121,12 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
         base_url,
         rate_limits: config.rate_limits,
         url_policy: config.callbacks.url_policy(own.hosts, own.loopback_listeners),
-        number_limit: config.number_guard,
+        number_limit: config.number_limit,
         tenant_limits: config.tenant_limits,
         courier: config.courier,
-        number_retention: config.retention,
-        discovery_retention: config.discovery_retention,
-        audit_retention: config.audit_retention,
-        check_retention: config.check_retention,
+        retention: config.retention,
         number_lookup_cache_capacity: 100_000,
-        request_log_retention: config.keep_requests,
-        max_members_per_workspace: config.max_members,
+        max_members: config.max_members,
         require_second_factor: config.require_second_factor,
     }
 }

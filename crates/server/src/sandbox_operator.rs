@@ -150,7 +150,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
         login_hint: LoginHint::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
         // Requested faults must not open the circuit breaker for others.
-        breaker: BreakerSettings { failure_threshold: u32::MAX, ..BreakerSettings::default() },
+        breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
             CONNECTOR_NAME,
             Provider::Endpoints(Box::new(Endpoints {

@@ -107,7 +107,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
                 .as_ref()
                 .map_or_else(AuthorizationForwarder::default, SandboxOperator::authorization_forwarder),
             http: section.settings(),
-            request_log: config.log.requests,
+            log_requests: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),

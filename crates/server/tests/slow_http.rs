@@ -14,13 +14,14 @@ use std::{
     net::SocketAddr,
     process::Command,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use deployment::Deployment;
+use parking_lot::Mutex;
 use ringtrue_test_support::{WAIT_LIMIT, database::Database, server_process::ServerProcess};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -167,7 +168,7 @@ impl SlowClients {
                     .send_modify(|open_connections| _ = open_connections.insert(connection_id, (slowness, started_at)));
                 stay(slowness, start, stream).await;
                 self.open_connections.send_modify(|open_connections| _ = open_connections.remove(&connection_id));
-                self.durations.lock().unwrap().push((slowness, started_at.elapsed()));
+                self.durations.lock().push((slowness, started_at.elapsed()));
             }
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
@@ -178,7 +179,7 @@ impl SlowClients {
     }
 
     fn assert_closed_in_time(&self) {
-        let durations = self.durations.lock().unwrap();
+        let durations = self.durations.lock();
         for (slowness, count) in SLOW_CLIENTS {
             let closed = durations.iter().filter(|(kind, _)| *kind == slowness).count();
             assert!(closed >= count / 2, "{slowness:?}: only {closed} were closed");

@@ -270,7 +270,7 @@ fn public_json_is_defined_in_its_modules_only() {
             "crates/client/src/",
             "crates/store/src/",
             "crates/engine/src/tokens",
-            "crates/engine/src/callbacks/",
+            "crates/engine/src/courier/",
             "crates/engine/src/silent/secrets",
             "crates/engine/src/verifications/input",
             "crates/operators/src/",

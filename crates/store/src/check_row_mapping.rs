@@ -90,7 +90,7 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
         mode,
         verification,
         network,
-        claimed: claimed.filter(|_| product != Product::Discovery),
+        claimed: claimed.filter(|_| product.facts().takes_number),
         reference,
         callback_url,
         redirect_url,
@@ -251,11 +251,6 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
         exchange: row.bytes_or_null("exchange")?.map(Sealed),
     };
     Ok((number, log))
-}
-
-/// Whether checks of a product have a redirect session while they are open.
-pub(crate) fn has_redirect_session(product: Product) -> bool {
-    matches!(product, Product::SecureSna | Product::Discovery)
 }
 
 /// Columns of a verification, read after those of its check.

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use aws_lc_rs::{
@@ -11,6 +11,7 @@ use aws_lc_rs::{
     signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents},
 };
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{io::AsyncWriteExt, net::TcpStream, sync::mpsc, time::timeout};
 
@@ -41,7 +42,7 @@ impl Receiver {
                 let mut buffer = vec![];
                 while let Some(callback) = ReceivedRequest::read(&mut stream, &mut buffer).await {
                     assert_eq!(callback.method, "POST");
-                    let response = script.lock().expect("no panic").pop_front();
+                    let response = script.lock().pop_front();
                     let response = response.unwrap_or("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
                     let is_kept = sender.send(callback).is_ok() && !response.is_empty();
                     if !is_kept || stream.write_all(response.as_bytes()).await.is_err() {
@@ -60,7 +61,7 @@ impl Receiver {
 
     /// Raw responses to the next requests. An empty one closes the connection.
     pub fn respond_with(&self, responses: impl IntoIterator<Item = &'static str>) {
-        self.responses.lock().expect("no panic").extend(responses);
+        self.responses.lock().extend(responses);
     }
 
     pub async fn next(&mut self) -> ReceivedRequest {

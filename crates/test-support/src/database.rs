@@ -8,13 +8,14 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Arc, Mutex,
+        Arc,
         mpsc::{self, Receiver},
     },
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     combined::Store,
     entropy::{Entropy, SystemEntropy},
@@ -82,7 +83,7 @@ impl Database {
             Arc::new(Mutex::new(copies_of(empty)))
         });
         let ready = Arc::clone(ready.await);
-        let next = move || ready.lock().ok().and_then(|ready| ready.recv().ok());
+        let next = move || ready.lock().recv().ok();
         let name = tokio::task::spawn_blocking(next).await.ok().flatten().expect("a new database");
         Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
     }

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    EngineSettings, callbacks::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
+    EngineSettings, RetentionSettings, courier::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
 };
 
 /// Default limits, but more checks per number than tests create.
@@ -20,13 +20,15 @@ pub fn engine_settings() -> EngineSettings {
         tenant_limits: TenantLimits::default(),
         number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
         courier: CourierLimits::default(),
-        number_retention: SignedDuration::from_hours(24 * 30),
-        discovery_retention: SignedDuration::from_hours(24),
-        audit_retention: SignedDuration::from_hours(24 * 365),
-        check_retention: Some(SignedDuration::from_hours(24 * 400)),
+        retention: RetentionSettings {
+            checks: Some(SignedDuration::from_hours(24 * 400)),
+            numbers: SignedDuration::from_hours(24 * 30),
+            discovered_numbers: SignedDuration::from_hours(24),
+            audit_events: SignedDuration::from_hours(24 * 365),
+            request_log: None,
+        },
         number_lookup_cache_capacity: 100,
-        request_log_retention: None,
-        max_members_per_workspace: 500,
+        max_members: 500,
         require_second_factor: false,
     }
 }

@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -177,7 +178,7 @@ impl ScriptedServer {
     }
 
     pub fn respond(&self, path: &'static str, responses: impl IntoIterator<Item = ScriptedResponse>) {
-        self.responses.lock().unwrap().insert(path, responses.into_iter().collect());
+        self.responses.lock().insert(path, responses.into_iter().collect());
     }
 
     pub fn requests(&self) -> Vec<ReceivedRequest> {
@@ -226,7 +227,7 @@ impl ScriptedServer {
     }
 
     fn next_response(&self, path: &str) -> ScriptedResponse {
-        let mut scripts = self.responses.lock().unwrap();
+        let mut scripts = self.responses.lock();
         let path = if scripts.contains_key(path) { path } else { ANY_PATH };
         let Some(script) = scripts.get_mut(path) else { return ScriptedResponse::Plain(404, "", vec![]) };
         let next = if script.len() > 1 { script.pop_front() } else { script.front().cloned() };

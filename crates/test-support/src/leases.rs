@@ -1,9 +1,10 @@
 //! Leases in memory, which expire by the paused clock of tokio.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     leases::{Lease, LeaseRequest, LeaseStore},
     node::NodeId,
@@ -21,7 +22,7 @@ pub struct InMemoryLeases {
 impl InMemoryLeases {
     /// Fails all requests of a node, as when it cannot reach the database.
     pub fn set_unreachable(&self, node: NodeId, is_unreachable: bool) {
-        let mut unreachable = self.unreachable.lock().unwrap();
+        let mut unreachable = self.unreachable.lock();
         unreachable.retain(|known| *known != node);
         if is_unreachable {
             unreachable.push(node);
@@ -33,14 +34,14 @@ impl InMemoryLeases {
     }
 
     fn check(&self, node: NodeId) -> Result<(), StoreError> {
-        if self.unreachable.lock().unwrap().contains(&node) {
+        if self.unreachable.lock().contains(&node) {
             return Err(StoreError::Unavailable("unreachable".to_owned()));
         }
         Ok(())
     }
 
     fn find(&self, name: &str) -> Option<Lease> {
-        let leases = self.leases.lock().unwrap();
+        let leases = self.leases.lock();
         leases.get(name).filter(|(_, expires_at)| Instant::now() < *expires_at).map(|(lease, _)| lease.clone())
     }
 }
@@ -54,13 +55,13 @@ impl LeaseStore for InMemoryLeases {
             return Ok(other);
         }
         let lease = Lease { name: name.clone(), holder: node, expires_at: Timestamp::MAX, links_up };
-        self.leases.lock().unwrap().insert(name, (lease.clone(), Instant::now() + duration));
+        self.leases.lock().insert(name, (lease.clone(), Instant::now() + duration));
         Ok(lease)
     }
 
     async fn release_lease(&self, name: &str, node: NodeId) -> Result<(), StoreError> {
         self.check(node)?;
-        let mut leases = self.leases.lock().unwrap();
+        let mut leases = self.leases.lock();
         if leases.get(name).is_some_and(|(lease, _)| lease.holder == node) {
             leases.remove(name);
         }

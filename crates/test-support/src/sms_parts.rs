@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     clock::Clock,
     sms::{CompleteSms, PartOutcome, Reassembly, SmsKey, SmsPart},
@@ -61,7 +62,7 @@ impl Reassembly for InMemoryReassembly {
         let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
         let name = format!("{origin:?} {connector} {from} {to} {reference:?} {total}");
         let now = self.clock.now();
-        let mut messages = self.messages.lock().unwrap();
+        let mut messages = self.messages.lock();
         messages.retain(|known, message| {
             let differs = message.parts.get(&sequence).is_some_and(|stored| *stored != content);
             *known != name || message.expires_at > now && !differs
@@ -95,7 +96,7 @@ impl Reassembly for InMemoryReassembly {
 
     async fn mark_processed(&self, sms: &CompleteSms) -> Result<(), StoreError> {
         self.check()?;
-        let mut messages = self.messages.lock().unwrap();
+        let mut messages = self.messages.lock();
         let processed = messages.values_mut().filter(|message| message.sms == sms.sms && message.key == sms.key);
         processed.for_each(|message| message.is_processed = true);
         Ok(())
@@ -106,7 +107,7 @@ impl Reassembly for InMemoryReassembly {
         let now = self.clock.now();
         let is_expired =
             |_: &String, message: &mut Message| &*message.connector == connector && message.expires_at <= now;
-        let expired: Vec<_> = self.messages.lock().unwrap().extract_if(is_expired).collect();
+        let expired: Vec<_> = self.messages.lock().extract_if(is_expired).collect();
         let is_incomplete = |message: &Message| message.parts.len() < usize::from(message.total);
         Ok(expired.iter().filter(|(_, message)| is_incomplete(message)).count() as u64)
     }

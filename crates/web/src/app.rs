@@ -25,7 +25,7 @@ pub struct AppState {
     /// Forwards simulated devices to the sandbox operator.
     pub authorization_forwarder: AuthorizationForwarder,
     pub http: HttpSettings,
-    pub request_log: RequestLogLevel,
+    pub log_requests: LoggedRequests,
     /// Whether traces are exported.
     pub traces: bool,
     /// Tasks that outlive their request.
@@ -48,7 +48,7 @@ pub struct HttpSettings {
 /// Requests to write to the application log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RequestLogLevel {
+pub enum LoggedRequests {
     Off,
     /// Responses with status 5xx.
     Errors,

@@ -15,7 +15,10 @@ use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use ringtrue_domain::timestamp;
+use ringtrue_domain::{
+    sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
+    timestamp,
+};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
@@ -384,10 +387,13 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     }
 }
 
-/// Reads a period of SIM Swap. Fractions and integers beyond 64 bits become an invalid period, so that the engine rejects
-/// it.
-pub fn as_minutes(node: Node, pointer: &str) -> Result<i64, JsonError> {
-    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { as_integer(node, pointer) }
+/// Reads a number of minutes. An invalid period is not an error of the document: the engine reports it, with a code of
+/// its own.
+pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPeriod, InvalidSimSwapPeriod>, JsonError> {
+    match node {
+        Node::OtherNumber => Ok(Err(InvalidSimSwapPeriod)),
+        node => as_integer(node, pointer).map(SimSwapPeriod::try_from),
+    }
 }
 
 pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {

@@ -23,7 +23,7 @@ use tower_service::Service;
 use tracing::{Instrument, Span, field};
 
 use crate::{
-    app::{App, RequestLogLevel},
+    app::{App, LoggedRequests},
     problem::{Problem, ProblemAudience},
     rate_limit::write_rate_limit_headers,
     request_context::{RequestContext, RequestId, X_REQUEST_ID},
@@ -142,7 +142,9 @@ impl HttpService {
         }
         let headers = response.headers_mut();
         headers.insert(X_API_VERSION, API_VERSION);
-        headers.insert(header::DATE, date_header(self.app.engine.clock().now()));
+        if let Some(date) = date_header(self.app.engine.clock().now()) {
+            headers.insert(header::DATE, date);
+        }
         headers.insert(X_REQUEST_ID, request_id.to_header());
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
@@ -192,29 +194,29 @@ fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
 }
 
 /// `Date` header from the database time; hyper would use the machine's clock.
-fn date_header(now: Timestamp) -> HeaderValue {
+fn date_header(now: Timestamp) -> Option<HeaderValue> {
     thread_local! {
         /// Header of the last second, reused within a second.
-        static LAST_DATE: RefCell<(i64, HeaderValue)> =
-            const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+        static LAST_DATE: RefCell<Option<(i64, HeaderValue)>> = const { RefCell::new(None) };
     }
-    LAST_DATE.with_borrow_mut(|(second, value)| {
-        if *second != now.as_second()
-            && let Ok(date) = HeaderValue::try_from(format_date(now))
-        {
-            (*second, *value) = (now.as_second(), date);
+    let second = now.as_second();
+    LAST_DATE.with_borrow_mut(|last| match last {
+        Some((last_second, date)) if *last_second == second => Some(date.clone()),
+        _ => {
+            let date = HeaderValue::try_from(format_date(now)).ok()?;
+            *last = Some((second, date.clone()));
+            Some(date)
         }
-        value.clone()
     })
 }
 
 /// Logs the route, never the path: paths can contain phone numbers.
 fn log(app: &App, method: &Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
     let status = response.status();
-    let is_logged = match app.request_log {
-        RequestLogLevel::Off => false,
-        RequestLogLevel::Errors => status.is_server_error(),
-        RequestLogLevel::All => true,
+    let is_logged = match app.log_requests {
+        LoggedRequests::Off => false,
+        LoggedRequests::Errors => status.is_server_error(),
+        LoggedRequests::All => true,
     };
     if is_logged {
         let error_code = response.extensions().get::<Problem>().map(|problem| problem.code.entry().code);

@@ -22,6 +22,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
+    checks::CreateError,
     rate_limits::RateLimitClass,
     silent::{
         CreateSilent, CreatedSilent, DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError,
@@ -141,14 +142,16 @@ async fn create<S: SilentProduct>(
     let body_of = |created: &CreatedSilent| NewCheckBody::from(created);
     idempotency
         .respond(StatusCode::CREATED, caller.idempotency_scope(), &body, body_of, async |claim| {
-            app.engine.silent.create_silent(caller.project(), S::PRODUCT, new, claim).await
+            let created = app.engine.silent.create_silent(caller.project(), S::PRODUCT, new, claim).await?;
+            idempotency.log_created(created.check.id);
+            Ok::<_, CreateError>(created)
         })
         .await
 }
 
 fn parse_create_body(product: Product, document: &[u8]) -> Result<CreateSilent, JsonError> {
     let mut body = Object::parse(document)?;
-    let phone_number = if product == Product::Discovery { None } else { Some(body.require("phone_number", as_text)?) };
+    let phone_number = if product.facts().takes_number { Some(body.require("phone_number", as_text)?) } else { None };
     let new = CreateSilent {
         phone_number,
         device_ip: body.take("device_ip", as_text)?,

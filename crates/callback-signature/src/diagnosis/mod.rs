@@ -308,7 +308,8 @@ fn search_signed_components(
 ) -> Option<OwnedComponents> {
     let hosts = changes::candidate_hosts(request, received.host, context.hosts);
     let targets = changes::candidate_targets(request, received.target, context.targets);
-    let sources = Product::WITH_CALLBACKS.map(|product| CoveredComponents { source: product.into_str(), ..*received });
+    let sources =
+        Product::WITH_CALLBACKS.iter().map(|product| CoveredComponents { source: product.into_str(), ..*received });
     let single = [CoveredComponents { method: "POST", ..*received }]
         .into_iter()
         .chain(hosts.iter().map(|host| CoveredComponents { host, ..*received }))

@@ -66,7 +66,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     print_startup(printer, &arguments, address, &keys).await?;
 
     let (sender, mut events) = mpsc::channel(MAX_CONNECTIONS);
-    let max_callbacks = arguments.once.map_or(u64::MAX, |count| count.get().into());
+    let max_callbacks = arguments.once.map(|count| u64::from(count.get()));
     let include_unverified = arguments.forward_unverified;
     let receiver = Arc::new(CallbackReceiver {
         keys,
@@ -85,7 +85,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
         let mut accepting = pin!(receiver.accept_connections(listener));
         // The listener is bound, so resends can be requested.
         let mut replay = pin!(replay_missed(session, journal));
-        while sink.counts.callbacks() < max_callbacks {
+        while max_callbacks.is_none_or(|max_callbacks| sink.counts.callbacks() < max_callbacks) {
             tokio::select! {
                 () = signals.wait_for_stop() => break,
                 Some(event) = events.recv() => sink.handle(event)?,

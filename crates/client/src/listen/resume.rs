@@ -8,13 +8,14 @@ use std::{
     collections::{HashMap, HashSet},
     convert::Infallible,
     fs::File,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{product::Product, timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -172,7 +173,7 @@ impl ListenJournal {
     }
 
     fn state(&self) -> MutexGuard<'_, JournalState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -268,7 +269,7 @@ impl MissedCallbackReplay {
         let mut newest = None;
         let mut oldest_unsettled: Option<Timestamp> = None;
         let mut requested = 0_u64;
-        let products = self.session.permitted_products(&Product::WITH_CALLBACKS).await?;
+        let products = self.session.permitted_products(Product::WITH_CALLBACKS).await?;
         for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
             newest = newest.max(Some(check.concluded_at));
             let state = self.callback_state(&check).await?;

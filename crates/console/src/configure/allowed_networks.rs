@@ -31,9 +31,6 @@ use crate::{
     },
 };
 
-/// Products that use the networks of operators.
-const NETWORK_PRODUCTS: [Product; 4] = Product::WITH_OPERATOR;
-
 pub fn routes() -> Routes {
     Routes::default()
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/networks", show_networks)
@@ -45,7 +42,7 @@ pub fn routes() -> Routes {
 struct AllowedNetworksPage {
     layout: Layout,
     is_sandbox: bool,
-    products: [&'static str; NETWORK_PRODUCTS.len()],
+    products: Vec<&'static str>,
     networks: Vec<NetworkRow>,
     /// Allowed networks that are not configured in this deployment.
     unknown_networks: Vec<NetworkRow>,
@@ -95,7 +92,9 @@ async fn replace_networks(
 ) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let allowed = match fields.get("choice") {
-        Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: NETWORK_PRODUCTS.to_vec() }],
+        Some("all") => {
+            vec![AllowedNetwork { network: NetworkSelector::All, products: Product::WITH_OPERATOR.to_vec() }]
+        }
         Some("none") => vec![],
         _ => {
             let selected = parse_allowed_networks(app.engine.networks(), &fields);
@@ -201,7 +200,7 @@ fn networks_page(app: &App, access: &ProjectAccess, query: &NetworkListQuery, wa
     let path = format!("{}/networks", layout.project_path());
     let page = AllowedNetworksPage {
         is_sandbox: project.mode == Mode::Sandbox,
-        products: NETWORK_PRODUCTS.map(Product::title),
+        products: Product::WITH_OPERATOR.iter().map(|product| product.title()).collect(),
         shown: shown.join(" "),
         networks: rows,
         unknown_networks,
@@ -232,5 +231,5 @@ fn product_cells(
         is_allowed: allowed.is_some_and(|allowed| allowed.products.contains(&product)),
         is_supported: is_supported(product),
     };
-    NETWORK_PRODUCTS.into_iter().map(cell).collect()
+    Product::WITH_OPERATOR.iter().copied().map(cell).collect()
 }

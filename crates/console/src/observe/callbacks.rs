@@ -37,9 +37,6 @@ use crate::{
     },
 };
 
-/// Products with callbacks.
-const PRODUCTS: [Product; 4] = Product::WITH_CALLBACKS;
-
 /// Query values, titles and states.
 const STATES: [(&str, &str, CallbackSelection); 4] = [
     ("undeliverable", "Undeliverable", CallbackSelection::GivenUp),
@@ -186,7 +183,7 @@ async fn show(
         is_resendable: selection == CallbackSelection::GivenUp,
         shows_groups: selection != CallbackSelection::All,
         products: page::select_options(
-            PRODUCTS.into_iter().map(|product| (product.into_str(), product.title())),
+            Product::WITH_CALLBACKS.iter().copied().map(|product| (product.into_str(), product.title())),
             filter.product.map(|product| product.into_str()),
         ),
         receivers: options(all.iter().map(|failure| failure.receiver.as_str()), &fields.receiver, str::to_owned),
@@ -259,7 +256,7 @@ async fn send_test(State(app): State<App>, ids: PathParameters, form: SessionFor
 }
 
 fn parse_product(fields: &FormFields) -> Option<Product> {
-    fields.get("product").and_then(|name| name.parse().ok()).filter(|product| PRODUCTS.contains(product))
+    fields.get("product").and_then(|name| name.parse().ok()).filter(|product: &Product| product.facts().sends_callbacks)
 }
 
 /// Values that no callback has match nothing; unknown products match all.
@@ -271,7 +268,7 @@ fn parse_filter<'q>(selection: CallbackSelection, get: impl Fn(&str) -> Option<&
     let product = text("product").and_then(|name| name.parse().ok());
     CallbackFilter {
         selection,
-        product: product.filter(|product| PRODUCTS.contains(product)),
+        product: product.filter(|product: &Product| product.facts().sends_callbacks),
         receiver: text("receiver"),
         reason: text("reason"),
     }
@@ -432,7 +429,7 @@ fn test_options(project: &Project) -> Vec<TestOption> {
         let receiver = project.configuration.callback_url(product)?.authority().to_owned();
         Some(TestOption { product: product.into_str(), title: product.title(), receiver })
     };
-    PRODUCTS.into_iter().filter_map(option).collect()
+    Product::WITH_CALLBACKS.iter().copied().filter_map(option).collect()
 }
 
 fn test_result(flash: Flash) -> Option<TestResult> {

@@ -20,7 +20,7 @@ use ringtrue_web::{app::App, parameters::Query, routes::Routes};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use crate::{
-    observe::checks::{CheckRow, PRODUCTS},
+    observe::checks::CheckRow,
     page::{self, Badge, Layout, MenuSection, ShortId, Tab, error::ConsoleError},
     session::console_session::{ConsoleSession, ProjectAccess},
 };
@@ -83,7 +83,7 @@ async fn show(
         title: other.map_or("All", Product::title),
         is_current: other == product,
     };
-    let products = PRODUCTS.into_iter().filter(|product| access.project.products.contains(product));
+    let products = Product::WITH_CHECKS.iter().copied().filter(|product| access.project.products.contains(product));
     let shown = checks.iter().filter(|check| product.is_none_or(|product| product == check.product));
     Ok(page::render_ok(&LivePage {
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
@@ -221,7 +221,7 @@ fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
 fn parse_product(query: Option<&str>) -> Result<Option<Product>, ConsoleError> {
     let query = Query::parse(query, &["product"])?;
     let Some(name) = query.get("product").filter(|name| !name.is_empty()) else { return Ok(None) };
-    let product = name.parse().ok().filter(|product| PRODUCTS.contains(product));
+    let product = name.parse().ok().filter(|product: &Product| product.facts().has_checks);
     product.map(Some).ok_or_else(ConsoleError::not_found)
 }
 

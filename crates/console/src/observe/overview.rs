@@ -16,7 +16,6 @@ use ringtrue_engine::{
 use ringtrue_web::{app::App, parameters::Query, problem::Problem, routes::Routes};
 
 use crate::{
-    observe::checks::PRODUCTS,
     page::{
         self, BadgeKind, Layout, MenuSection, SelectOption, Tab,
         chart::{Chart, Plot, Series, Svg, Unit, share_bar, stacked_bar},
@@ -166,7 +165,7 @@ fn parse_filter(query: Option<&str>) -> Result<OverviewFilter, ConsoleError> {
     let product = match parameter("product") {
         None => None,
         Some(name) => {
-            let found = PRODUCTS.into_iter().find(|product| product.into_str() == name);
+            let found = Product::WITH_CHECKS.iter().copied().find(|product| product.into_str() == name);
             Some(found.ok_or_else(|| Problem::bad_request("`product` must be a product with checks"))?)
         }
     };
@@ -303,7 +302,7 @@ impl OverviewPage {
             },
             refresh_seconds: refresh_seconds(*span, periods, now),
             products: page::select_options(
-                PRODUCTS.iter().map(|product| (product.into_str(), product.title())),
+                Product::WITH_CHECKS.iter().map(|product| (product.into_str(), product.title())),
                 product.map(|product| product.into_str()),
             ),
             networks,

@@ -184,14 +184,7 @@ fn client_options(credentials: &[Credential], selected: Option<&ClientId>) -> Ve
 
 /// The product whose checks a route is about.
 fn product_of_route(route: &str) -> Option<Product> {
-    let prefixes = [
-        ("/v1/number-verification/reverse-sms-checks", Product::ReverseSms),
-        ("/v1/number-verification/secure-sna-checks", Product::SecureSna),
-        ("/v1/number-verification/discovery-checks", Product::Discovery),
-        ("/v1/sim-swap-checks", Product::SimSwap),
-        ("/v1/verifications", Product::Verification),
-    ];
-    prefixes.into_iter().find(|(prefix, _)| route.starts_with(prefix)).map(|(_, product)| product)
+    Product::WITH_CHECKS.iter().copied().find(|product| route.starts_with(&product.api_path()))
 }
 
 pub fn request_row(project_path: &str, entry: RequestLogEntry) -> RequestRow {

@@ -16,6 +16,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckId},
     page::PageRequest,
     phone::Msisdn,
+    product::Product,
     search,
     tenancy::Project,
 };
@@ -28,7 +29,7 @@ use ringtrue_web::{
 
 use crate::{
     observe::{
-        checks::{CheckRow, PRODUCTS, search_fields},
+        checks::CheckRow,
         requests::{RequestRow, request_row},
     },
     page::{self, Layout, MenuSection, error::ConsoleError},
@@ -184,8 +185,8 @@ async fn search_text(app: &App, access: &ProjectAccess, text: &str) -> Result<Fo
     }
     let first = PageRequest::new(MAX_RESULTS, 1).unwrap_or_default();
     let expression = format!("reference_id=={}", quote(text));
-    for product in PRODUCTS {
-        let Ok(filter) = search::parse(&expression, search_fields(product)) else { continue };
+    for &product in Product::WITH_CHECKS {
+        let Ok(filter) = search::parse(&expression, product.facts().search_fields) else { continue };
         let page = app.engine.checks.list_any_checks(project, product, Some(filter), first).await?;
         found.checks.extend(page.items);
     }

@@ -15,9 +15,9 @@ use url::Host;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
     /// Permitted ranges that are not public.
-    pub allow: Vec<IpNet>,
+    pub allowed_addresses: Vec<IpNet>,
     /// Names in punycode that are permitted with any address.
-    pub allow_hosts: Vec<String>,
+    pub allowed_hosts: Vec<String>,
     /// Names (in punycode) and addresses of this service: a callback to it would be a loop.
     pub own_hosts: Vec<Host>,
     /// Loopback listeners of this service. An allowed range does not permit them; only their exact address does.
@@ -45,7 +45,7 @@ impl AddressPolicy {
         let address = address.to_canonical();
         let is_ours = self.own_listeners.iter().any(|own| own.port() == port && own.ip().to_canonical() == address);
         let is_named = |range: &IpNet| range.prefix_len() == range.max_prefix_len() && range.addr() == address;
-        is_ours && !self.allow.iter().any(is_named)
+        is_ours && !self.allowed_addresses.iter().any(is_named)
     }
 
     /// Checks a name before its resolution. [`permits`](Self::permits) checks the resolved addresses, unless the
@@ -63,7 +63,7 @@ impl AddressPolicy {
 
     /// Whether the configuration permits any address of this name.
     pub fn allows_host(&self, name: &str) -> bool {
-        self.allow_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+        self.allowed_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 
     fn is_own_name(&self, name: &str) -> bool {
@@ -85,7 +85,7 @@ impl AddressPolicy {
     pub fn allows(&self, address: IpAddr) -> bool {
         // A connection to `::ffff:10.0.0.1` is a connection to `10.0.0.1`.
         let unwrapped = address.to_canonical();
-        self.allow.iter().any(|range| range.contains(&address) || range.contains(&unwrapped))
+        self.allowed_addresses.iter().any(|range| range.contains(&address) || range.contains(&unwrapped))
     }
 }
 

@@ -14,6 +14,6 @@ fn lenient() -> UrlPolicy {
 }
 
 fn allowing(ranges: &[&str]) -> AddressPolicy {
-    let allow = ranges.iter().map(|range| range.parse().expect("a range")).collect();
-    AddressPolicy { allow, ..AddressPolicy::default() }
+    let allowed_addresses = ranges.iter().map(|range| range.parse().expect("a range")).collect();
+    AddressPolicy { allowed_addresses, ..AddressPolicy::default() }
 }

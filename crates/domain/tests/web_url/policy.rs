@@ -73,7 +73,7 @@ fn configured_ranges_and_names_are_permitted() {
     assert_eq!(refused, Err(UrlError::HostNotAllowed));
 
     let addresses = AddressPolicy {
-        allow_hosts: vec!["Localhost".to_owned(), "10.0.0.1.nip.io".to_owned()],
+        allowed_hosts: vec!["Localhost".to_owned(), "10.0.0.1.nip.io".to_owned()],
         ..AddressPolicy::default()
     };
     let by_name = UrlPolicy { allow_http: false, addresses };
@@ -91,7 +91,7 @@ fn callbacks_to_own_host_names_are_rejected() {
     let url = "https://EU.ringtrue.example/v1/";
     assert_eq!(CallbackUrl::parse(url, &policy), Err(UrlError::HostNotAllowed));
     assert!(CallbackUrl::parse("https://hooks.eu.ringtrue.example/", &policy).is_ok());
-    policy.addresses.allow_hosts = vec!["eu.ringtrue.example".to_owned()];
+    policy.addresses.allowed_hosts = vec!["eu.ringtrue.example".to_owned()];
     assert!(CallbackUrl::parse(url, &policy).is_ok());
 }
 
@@ -115,7 +115,7 @@ fn callbacks_to_own_addresses_are_rejected() {
         let url = format!("https://{host}/");
         assert_eq!(CallbackUrl::parse(&url, &policy).is_err(), is_ours, "{url} at {own}");
         // An allowed range overrides the check.
-        policy.addresses.allow = allowing(&["8.8.0.0/16", "2606:4700::/32"]).allow;
+        policy.addresses.allowed_addresses = allowing(&["8.8.0.0/16", "2606:4700::/32"]).allowed_addresses;
         assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url} at {own}");
     }
 }

@@ -108,7 +108,7 @@ impl Accounts {
         };
         let audit =
             manager.new_audit_event(&self.context, Action::InvitationCreated, invitation.id.to_string(), vec![]);
-        let limit = self.context.settings.max_members_per_workspace;
+        let limit = self.context.settings.max_members;
         match self.store.create_invitation(&invitation, limit, &audit).await? {
             InviteOutcome::Pending => Ok(self.build_invitation_link(&invitation)?),
             InviteOutcome::NotAllowed => Err(MemberError::NotAllowed),

@@ -11,10 +11,11 @@ use ringtrue_domain::{
     tenancy::{Project, ProjectId, WorkspaceId},
 };
 
-use super::{Callbacks, ResendError, sealing};
+use super::{Callbacks, ResendError};
 use crate::{
     actor::ManagementActor,
     checks::ReadError,
+    courier::sealing,
     ports::{
         callbacks::{
             CallbackQuery, CallbackSelection, CallbackState, LastAttempt, ListedCallback, MAX_RESENDS, ResendProgress,

@@ -14,8 +14,8 @@ use ringtrue_domain::{
 };
 use serde::Deserialize;
 
-use super::{Attempt, CallbackLog, Callbacks, SentRequest};
-use crate::{checks::ReadError, ports::store::StoreError};
+use super::{Attempt, CallbackLog, Callbacks};
+use crate::{checks::ReadError, courier::SentRequest, ports::store::StoreError};
 
 /// A pasted request, with its URL if given.
 #[derive(Clone, Copy, derive_more::Debug)]

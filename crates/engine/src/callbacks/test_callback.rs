@@ -3,7 +3,7 @@
 //! The body is that of an expired check with a random id. It can therefore not be mistaken for a verified number, even
 //! by a receiver that does not look up the check.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use parking_lot::Mutex;
 use ringtrue_domain::{
@@ -13,18 +13,14 @@ use ringtrue_domain::{
     verification::{Progress, VerificationVerdict, select_methods},
 };
 
-use super::{Callbacks, payload};
-use crate::{actor::ManagementActor, ports::transport::TransportError};
+use super::Callbacks;
+use crate::{
+    actor::ManagementActor,
+    courier::{TestCallbackResult, payload},
+};
 
 /// `reference_id` of all test callbacks.
 const TEST_REFERENCE: &str = "test-callback";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TestCallbackResult {
-    /// HTTP status, or why there was no response.
-    pub response: Result<u16, TransportError>,
-    pub elapsed: Duration,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum TestCallbackError {
@@ -80,17 +76,17 @@ impl Callbacks {
     /// `None` for products without callbacks.
     fn render_test(&self, project: &Project, product: Product) -> Option<Vec<u8>> {
         match product {
-            Product::ReverseSms | Product::SecureSna | Product::Discovery => {
-                let expired = self.expired_check::<AnyVerdict>(project, product)?;
-                Some(payload::render(&expired, None))
-            }
             Product::Verification => {
                 let expired = self.expired_check::<VerificationVerdict>(project, product)?;
                 let methods = project.configuration.verification.methods.as_deref();
                 let progress = Progress::new(select_methods(None, methods, |_| true), false, None);
                 Some(payload::render_verification(&expired, &progress))
             }
-            Product::SimSwap | Product::Eligibility => None,
+            product if product.facts().sends_callbacks => {
+                let expired = self.expired_check::<AnyVerdict>(project, product)?;
+                Some(payload::render(&expired, None))
+            }
+            _ => None,
         }
     }
 

@@ -24,13 +24,12 @@ use ringtrue_domain::{
     search::Filter,
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
 };
-use strum::VariantArray as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     activity::ActivityRecorder,
-    callbacks::{Outbox, payload},
     context::Context,
+    courier::{Outbox, payload},
     idempotency::Idempotency,
     lookups::{
         eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
@@ -286,7 +285,7 @@ impl Checks {
 
     /// The check with this id, of any product. `None`: the project has none.
     pub async fn find_check_by_id(&self, project: ProjectId, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
-        for &product in Product::VARIANTS {
+        for &product in Product::WITH_CHECKS {
             match self.read_any_check(project, product, id).await {
                 Ok(check) => return Ok(Some(check)),
                 // Does not reveal checks of other projects.

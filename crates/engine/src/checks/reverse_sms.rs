@@ -18,7 +18,7 @@ use ringtrue_domain::{
 use super::{Checks, CreateError, ReadError, downcast, require_enabled};
 use crate::{
     activity::ActivityRecorder,
-    callbacks::sealing::seal_callback_url,
+    courier::sealing::seal_callback_url,
     idempotency::IdempotentRequest,
     lookups::operator_access::SmsRoute,
     ports::{

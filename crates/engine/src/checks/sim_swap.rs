@@ -9,7 +9,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search::Filter,
-    sim_swap::{SimSwapCheck, SimSwapPeriod},
+    sim_swap::{InvalidSimSwapPeriod, SimSwapCheck, SimSwapPeriod},
     tenancy::{Project, ProjectId},
 };
 use tokio::time::{Instant, timeout_at};
@@ -30,8 +30,8 @@ const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct CreateSimSwap {
     #[debug(skip)]
     pub phone_number: String,
-    /// In minutes.
-    pub period: Option<i64>,
+    /// `None`: the default period. An invalid period is reported after it is known that the product is enabled.
+    pub period: Option<Result<SimSwapPeriod, InvalidSimSwapPeriod>>,
     #[debug(skip)]
     pub reference: Option<Reference>,
 }
@@ -44,7 +44,7 @@ impl Checks {
         idempotency: Option<IdempotentRequest<'_, SimSwapCheck>>,
     ) -> Result<SimSwapCheck, CreateError> {
         require_enabled(project)?;
-        let period = request.period.map(SimSwapPeriod::try_from).transpose()?.unwrap_or(SimSwapPeriod::DEFAULT);
+        let period = request.period.transpose()?.unwrap_or(SimSwapPeriod::DEFAULT);
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
         let operators = self.operators.for_mode(project.mode);
         let SimSwapRoute { network, connector } = operators.sim_swap_route(project, &number).await?;

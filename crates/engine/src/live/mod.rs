@@ -257,7 +257,7 @@ impl LiveFeeds {
         let products = self.context.control_plane.project(project).map(products).unwrap_or_default();
         let page = PageRequest::new(MAX_NEWEST_CHECKS, 1).unwrap_or_default();
         let mut newest = NewestChecks::default();
-        for product in products.into_iter().filter(|product| *product != Product::Eligibility) {
+        for product in products.into_iter().filter(|product| product.facts().has_checks) {
             newest.add(product, self.checks.list_any_checks(project, product, None, page).await?.items);
         }
         Ok(newest)

@@ -186,7 +186,8 @@ impl Networks {
                 .any(|route| self.is_listed(&network.id, &route.networks) && route.connector.supports(*product)),
             Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_listed(&network.id, &route.networks)),
             Product::ReverseSms => self.has_receiver(network),
-            Product::Eligibility | Product::Verification => false,
+            // Involves no operator.
+            _ => false,
         };
         PRODUCTS.into_iter().filter(can).collect()
     }
@@ -263,7 +264,8 @@ impl Networks {
                 names.dedup();
                 names
             }
-            Product::Eligibility | Product::Verification => Vec::new(),
+            // Involves no operator.
+            _ => Vec::new(),
         }
     }
 

@@ -29,7 +29,7 @@ fn retention_boundary(now: Timestamp, retention: SignedDuration) -> Timestamp {
 impl Node {
     /// Deletes all checks that are older than their retention. Returns their number.
     pub async fn delete_old_checks(&self) -> Result<u64, StoreError> {
-        let Some(retention) = self.context.settings.check_retention else { return Ok(0) };
+        let Some(retention) = self.context.settings.retention.checks else { return Ok(0) };
         let before = retention_boundary(self.context.now(), retention);
         let mut deleted = 0;
         loop {

@@ -26,10 +26,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{
     accounts::Accounts,
     activity::Activity,
-    callbacks::Courier,
     checks::Checks,
     context::Context,
     control_plane::RefreshError,
+    courier::Courier,
     keys::{self, KeyRotation, RotateError},
     ports::{
         clock::{Clock, TimeSample},
@@ -292,7 +292,7 @@ impl Node {
         self.context.control_plane.drop_expired(now);
         self.tokens.flush_credential_uses().await?;
         let mut deleted = self.request_log.delete_old_requests(now).await?;
-        let audit_cutoff = now.saturating_sub(self.context.settings.audit_retention).unwrap_or(Timestamp::MIN);
+        let audit_cutoff = now.saturating_sub(self.context.settings.retention.audit_events).unwrap_or(Timestamp::MIN);
         loop {
             match self.store.delete_audit_events_before(audit_cutoff).await? {
                 0 => break,
@@ -356,8 +356,10 @@ impl Node {
     /// their number. Discovered numbers have a shorter retention.
     async fn erase_due(&self, now: Timestamp) -> Result<ErasureCounts, StoreError> {
         let cutoff = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
-        let (old, old_discovered) =
-            (cutoff(self.context.settings.number_retention), cutoff(self.context.settings.discovery_retention));
+        let (old, old_discovered) = (
+            cutoff(self.context.settings.retention.numbers),
+            cutoff(self.context.settings.retention.discovered_numbers),
+        );
         let mut total = ErasureCounts::default();
         loop {
             // Runs all three even if one fails.

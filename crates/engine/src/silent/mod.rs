@@ -31,9 +31,9 @@ pub use step_sessions::VerificationReturn;
 
 use crate::{
     activity::ActivityRecorder,
-    callbacks::sealing::seal_callback_url,
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
+    courier::sealing::seal_callback_url,
     idempotency::{Idempotency, IdempotentRequest},
     lookups::operator_access::Operators,
     ports::{

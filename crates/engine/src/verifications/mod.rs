@@ -23,7 +23,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{SmsCode, SmsOrigin},
     search::Filter,
-    sim_swap::SimSwapPeriod,
+    sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
     tenancy::{Project, ProjectId, SmsPrefix},
     verification::{Locale, Method, Progress, UserEnd, VerificationCheck, VerificationTtl, select_methods},
     web_url::{CallbackUrl, RedirectUrl},
@@ -38,9 +38,9 @@ pub(crate) use steps::Steps;
 
 use crate::{
     activity::ActivityRecorder,
-    callbacks::sealing::seal_callback_url,
     checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
+    courier::sealing::seal_callback_url,
     idempotency::{Idempotency, IdempotentRequest},
     lookups::{
         eligibility::EligibilityError,
@@ -82,8 +82,8 @@ pub struct CreateVerification {
     pub callback_url: Option<String>,
     #[debug(skip)]
     pub redirect_url: Option<String>,
-    /// In minutes. `None`: SIM changes do not matter.
-    pub sim_swap_period: Option<i64>,
+    /// `None`: SIM changes do not matter.
+    pub sim_swap_period: Option<Result<SimSwapPeriod, InvalidSimSwapPeriod>>,
     /// Language of the hosted page. `None`: that of the browser.
     pub locale: Option<Locale>,
 }
@@ -207,7 +207,7 @@ impl Verifications {
         }
         let device_ip = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let device_ip = device_ip.transpose().map_err(|_| CreateError::DeviceIp)?;
-        let sim_swap_period = request.sim_swap_period.map(SimSwapPeriod::try_from).transpose()?;
+        let sim_swap_period = request.sim_swap_period.transpose()?;
         let number = Msisdn::parse_written(&request.phone_number, request.country, project.mode)?;
         let claimed = self.context.claimed_number(&number)?;
         let mut routes = self.find_routes(project, request.methods.as_deref(), &number, device_ip).await?;

@@ -28,9 +28,9 @@ use super::{
 };
 use crate::{
     activity::ActivityRecorder,
-    callbacks::{Outbox, payload},
     checks::{CheckEndHandler, PendingCodeCache, downcast},
     context::Context,
+    courier::{Outbox, payload},
     lookups::operator_access::{ExpectedSms, Operators},
     ports::{
         checks::{CheckStore, ConcludeOutcome, Expectation, NewCheck},

@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_engine::{callbacks::sealing::unseal_exchange, ports::callbacks::AttemptOutcome};
+use ringtrue_engine::{courier::sealing::unseal_exchange, ports::callbacks::AttemptOutcome};
 
 use crate::world::{BODY, World};
 

@@ -1,13 +1,10 @@
 //! In-memory callback store with scripted failures.
 
-use std::{
-    collections::BTreeMap,
-    ops::RangeInclusive,
-    sync::{Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
     callbacks::{
@@ -34,7 +31,7 @@ pub struct StoreState {
 
 impl FakeCallbackStore {
     pub fn state(&self) -> MutexGuard<'_, StoreState> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     pub fn put(&self, callback: LeasedCallback, due_at: Timestamp) {

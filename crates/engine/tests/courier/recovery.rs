@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::{
-    callbacks::{LEASE_DURATION, UNREADABLE_FAILURE},
+    courier::{LEASE_DURATION, UNREADABLE_FAILURE},
     ports::callbacks::AttemptOutcome,
 };
 

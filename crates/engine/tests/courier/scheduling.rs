@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use ringtrue_engine::callbacks::CourierLimits;
+use ringtrue_engine::courier::CourierLimits;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
@@ -23,7 +23,7 @@ async fn hanging_receiver_does_not_delay_others() {
 
 #[tokio::test]
 async fn callback_with_short_lease_is_leased_again() {
-    let world = World::with_limits(CourierLimits { per_destination: 1, ..CourierLimits::default() }).await;
+    let world = World::with_limits(CourierLimits { concurrency_per_destination: 1, ..CourierLimits::default() }).await;
     world.conclude("hangs.example");
     world.conclude("hangs.example");
     world.wait_for_requests(1).await;
@@ -41,7 +41,7 @@ async fn callback_with_short_lease_is_leased_again() {
 
 #[tokio::test]
 async fn callback_without_room_is_due_immediately() {
-    let limits = CourierLimits { per_destination: 1, queued: 4, ..CourierLimits::default() };
+    let limits = CourierLimits { concurrency_per_destination: 1, queue: 4, ..CourierLimits::default() };
     let world = World::with_limits(limits).await;
     for _ in 0..20 {
         world.conclude("hangs.example");
@@ -59,7 +59,7 @@ async fn callback_without_room_is_due_immediately() {
 
 #[tokio::test]
 async fn shutdown_completes_running_attempts_and_releases_leases() {
-    let world = World::with_limits(CourierLimits { per_destination: 1, ..CourierLimits::default() }).await;
+    let world = World::with_limits(CourierLimits { concurrency_per_destination: 1, ..CourierLimits::default() }).await;
     let shutdown = CancellationToken::new();
     let run = async {
         world.courier.run(shutdown.clone()).await;

@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_callback_signature::{CallbackPublicKey, CallbackRequest, VerifiedSignature, verify};
 use ringtrue_domain::{
     callback::RetryFor,
@@ -12,7 +13,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 use ringtrue_engine::{
-    callbacks::{
+    courier::{
         Courier, CourierDependencies, CourierLimits, KeySource, ProjectLookup,
         sealing::{seal_body, seal_url},
     },
@@ -47,7 +48,7 @@ pub struct Receivers {
 impl Transport for Receivers {
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         let host = request.url.authority().to_owned();
-        self.received.lock().unwrap().push((self.clock.now(), request));
+        self.received.lock().push((self.clock.now(), request));
         self.request_received.notify_one();
         let status = match host.as_str() {
             "hangs.example" => {
@@ -158,7 +159,7 @@ impl World {
     }
 
     pub fn received(&self) -> Vec<(Timestamp, OutboundRequest)> {
-        self.receivers.received.lock().unwrap().clone()
+        self.receivers.received.lock().clone()
     }
 
     pub async fn wait_for_requests(&self, count: usize) {

@@ -1,9 +1,10 @@
 //! Scripted operators that record their calls.
 
-use std::{collections::HashMap, fmt, net::IpAddr, sync::Mutex};
+use std::{collections::HashMap, fmt, net::IpAddr};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
     lookups::{IpLocation, IpLocator},
@@ -63,24 +64,24 @@ impl Operator {
     }
 
     pub fn set_result(&self, reply: impl Into<Result<SilentResult, ErrorCode>>) {
-        self.contents.lock().unwrap().result = reply.into();
+        self.contents.lock().result = reply.into();
     }
 
     pub fn set_authorization_result(&self, result: Result<(), ErrorCode>) {
-        self.contents.lock().unwrap().authorization_result = result;
+        self.contents.lock().authorization_result = result;
     }
 
     /// Runs `work` during the next connector call.
     pub fn run_during_call(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.contents.lock().unwrap().concurrent_work = Some(Box::pin(work));
+        self.contents.lock().concurrent_work = Some(Box::pin(work));
     }
 
     pub fn calls(&self) -> RecordedCalls {
-        self.contents.lock().unwrap().calls.clone()
+        self.contents.lock().calls.clone()
     }
 
     async fn run_concurrent_work(&self) {
-        let work = self.contents.lock().unwrap().concurrent_work.take();
+        let work = self.contents.lock().concurrent_work.take();
         if let Some(work) = work {
             work.await;
         }
@@ -112,7 +113,7 @@ impl SilentConnector for Operator {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         assert!(state.len() <= 128 && state.bytes().all(is_plain), "{state}");
         let result = {
-            let mut contents = self.contents.lock().unwrap();
+            let mut contents = self.contents.lock();
             contents.calls.requests.push((operation.into(), simulated_sim.map(|sim| sim.as_str().to_owned())));
             contents.authorization_result
         };
@@ -126,7 +127,7 @@ impl SilentConnector for Operator {
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, connector_data(self.name, response.check.0), "connector data is unchanged");
         let result = {
-            let mut contents = self.contents.lock().unwrap();
+            let mut contents = self.contents.lock();
             contents.calls.responses.push((response.operation.into(), response.initial_ip));
             contents.result.clone()
         };

@@ -358,7 +358,7 @@ async fn cancelled_verification_ends_at_once() {
     world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
     for state in ["open", "with a verdict", "asking about SIM changes"] {
         let earlier = world.callbacks().await.len();
-        let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+        let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
         match state {
             "with a verdict" => drop(walk.obtain_code().await),
@@ -592,7 +592,7 @@ async fn match_is_followed_by_the_sim_swap_question() {
     ] {
         world.sandbox_access.set_sim_swap_connector(Arc::new(operator));
         let earlier = world.callbacks().await.len();
-        let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+        let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
         let code = walk.obtain_code().await;
         // The answer to the redemption has that of the operator.
@@ -611,7 +611,7 @@ async fn match_is_followed_by_the_sim_swap_question() {
 async fn lost_sim_swap_question_ends_at_its_deadline() {
     let world = World::new().await;
     world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
-    let request = CreateVerification { sim_swap_period: Some(60), ..with_callback() };
+    let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
     walk.give_up().await.unwrap();
     assert_eq!(walk.send_sms(SANDBOX_NUMBER).await, SmsOutcome::Concluded);

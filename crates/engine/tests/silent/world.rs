@@ -1,12 +1,10 @@
 //! Test deployment with two operators and the simulated one, a live and a sandbox project, and a callback receiver.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     audit::Actor,
     lifecycle::{CheckId, CheckStatus},
@@ -71,7 +69,7 @@ pub struct Receiver(Mutex<Vec<String>>);
 #[async_trait]
 impl Transport for Receiver {
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
-        self.0.lock().unwrap().push(String::from_utf8(request.body).unwrap());
+        self.0.lock().push(String::from_utf8(request.body).unwrap());
         Ok(OutboundResponse { status: 200, headers: vec![], body: vec![] })
     }
 }
@@ -153,7 +151,7 @@ impl World {
     /// Bodies of the callbacks received so far.
     pub async fn callbacks(&self) -> Vec<String> {
         self.engine.courier().wait_idle().await;
-        self.receiver.0.lock().unwrap().clone()
+        self.receiver.0.lock().clone()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
-    callbacks::LEASE_DURATION,
+    courier::LEASE_DURATION,
     ports::callbacks::{AttemptLog, CallbackRecord, CallbackState},
 };
 use ringtrue_sandbox::access::NETWORK_ID;

@@ -1,8 +1,7 @@
 //! Operator with scripted results.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, sim_swap::SimHistory};
 use ringtrue_engine::ports::{
     silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult},
@@ -21,17 +20,17 @@ pub struct Operator {
 
 impl Operator {
     pub fn set_next_result(&self, result: Result<SilentResult, ErrorCode>) {
-        *self.next.lock().unwrap() = Some(result);
+        *self.next.lock() = Some(result);
     }
 
     /// For calls without a result of their own.
     pub fn set_default_result(&self, result: Result<SilentResult, ErrorCode>) {
-        *self.default.lock().unwrap() = Some(result);
+        *self.default.lock() = Some(result);
     }
 
     fn take_result(&self) -> Result<SilentResult, ErrorCode> {
-        let next = self.next.lock().unwrap().take();
-        next.or_else(|| self.default.lock().unwrap().clone()).expect("a scripted result")
+        let next = self.next.lock().take();
+        next.or_else(|| self.default.lock().clone()).expect("a scripted result")
     }
 }
 

@@ -11,7 +11,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings,
     actor::ManagementActor,
-    callbacks,
+    courier,
     keys::MasterKey,
     ports::{
         clock::ManualClock,
@@ -48,7 +48,7 @@ impl Template {
         runtime().block_on(ringtrue_store::migrate(&url(&path), START)).unwrap();
         let clock = Arc::new(ManualClock::at(START));
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
-        let (operator, limits) = (Arc::default(), callbacks::CourierLimits::default());
+        let (operator, limits) = (Arc::default(), courier::CourierLimits::default());
         let environment = Environment { clock, entropy, receivers, operator, limits };
         let process = Process::start(&path, &master, &environment);
         let project = process.run(async |engine| {
@@ -77,7 +77,7 @@ pub struct Environment {
     pub entropy: Arc<dyn Entropy>,
     pub receivers: Arc<Receivers>,
     pub operator: Arc<Operator>,
-    pub limits: callbacks::CourierLimits,
+    pub limits: courier::CourierLimits,
 }
 
 /// A machine with a copy of the template database.
@@ -190,6 +190,6 @@ fn url(path: &Path) -> StoreUrl {
     format!("sqlite:{}", path.display()).parse().unwrap()
 }
 
-fn settings(courier: callbacks::CourierLimits) -> EngineSettings {
+fn settings(courier: courier::CourierLimits) -> EngineSettings {
     EngineSettings { courier, number_lookup_cache_capacity: 1_000, ..engine_settings() }
 }

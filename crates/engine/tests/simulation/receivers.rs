@@ -1,9 +1,10 @@
 //! Scripted callback receivers that record requests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     clock::{Clock, ManualClock},
     transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
@@ -76,25 +77,25 @@ impl Receivers {
     }
 
     pub fn set_behavior(&self, host: usize, behavior: ReceiverBehavior) {
-        self.state.lock().unwrap().behaviors[host] = behavior;
+        self.state.lock().behaviors[host] = behavior;
     }
 
     pub fn posts(&self) -> Vec<Post> {
-        self.state.lock().unwrap().posts.clone()
+        self.state.lock().posts.clone()
     }
 
     pub fn process_run(&self) -> u32 {
-        self.state.lock().unwrap().process_run
+        self.state.lock().process_run
     }
 
     /// Number of pending requests.
     pub fn pending_count(&self) -> u64 {
-        u64::try_from(self.state.lock().unwrap().pending.len()).unwrap()
+        u64::try_from(self.state.lock().pending.len()).unwrap()
     }
 
     /// Earliest timeout of a pending request.
     pub fn next_timeout(&self) -> Option<Timestamp> {
-        self.state.lock().unwrap().pending.iter().map(|pending| pending.until).min()
+        self.state.lock().pending.iter().map(|pending| pending.until).min()
     }
 
     pub fn time_out_requests(&self) {
@@ -107,7 +108,7 @@ impl Receivers {
     }
 
     fn respond_where(&self, predicate: impl Fn(&PendingRequest) -> bool, response: ResponseResult) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let (selected, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending).into_iter().partition(predicate);
         state.pending = pending;
         for request in selected {
@@ -118,7 +119,7 @@ impl Receivers {
 
     /// Drops the pending requests of the killed process.
     pub fn process_restarted(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.pending.clear();
         state.process_run += 1;
     }
@@ -129,7 +130,7 @@ impl Receivers {
         let host: usize = request.url.authority().split('.').next().unwrap().parse().unwrap();
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let header = |name| request.headers.iter().find(|(header, _)| *header == name).unwrap().1.clone();
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let response = match state.behaviors[host] {
             ReceiverBehavior::Responds(status) => Some(Ok(status)),
             ReceiverBehavior::Unreachable => Some(Err(TransportError::Connection)),

@@ -1,7 +1,6 @@
 //! Seeded random numbers, for reproducible runs.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use ringtrue_engine::ports::entropy::Entropy;
 
 /// `SplitMix64`.
@@ -48,7 +47,7 @@ impl SeededEntropy {
 
 impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        let mut rng = self.0.lock().unwrap();
+        let mut rng = self.0.lock();
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&rng.next().to_be_bytes()[..chunk.len()]);
         }

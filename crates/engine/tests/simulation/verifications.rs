@@ -13,7 +13,7 @@ use ringtrue_domain::{
     verification::{Method, StepState},
 };
 use ringtrue_engine::{
-    Engine, callbacks,
+    Engine, courier,
     ports::{
         callbacks::CallbackState,
         checks::CheckQuery,
@@ -90,7 +90,7 @@ impl VerificationScenario {
             receivers.set_behavior(host, ReceiverBehavior::Responds(200));
         }
         let entropy = Arc::new(SeededEntropy::new(rng.next()));
-        let (operator, limits) = (Arc::default(), callbacks::CourierLimits::default());
+        let (operator, limits) = (Arc::default(), courier::CourierLimits::default());
         let machine = Machine::new(template, Environment { clock, entropy, receivers, operator, limits });
         let mut project = template.project.clone();
         project.products = Product::VARIANTS.to_vec();
@@ -190,7 +190,7 @@ impl VerificationScenario {
             phone_number: number.as_str().to_owned(),
             methods,
             callback_url: host.map(Receivers::url),
-            sim_swap_period: self.rng.percent_chance(30).then_some(60),
+            sim_swap_period: self.rng.percent_chance(30).then(|| 60.try_into()),
             ..CreateVerification::default()
         };
         self.project.configuration.verification.fall_back_on_mismatch = self.rng.percent_chance(50);

@@ -86,13 +86,13 @@ async fn verdict_follows_the_operator_result() {
         (Err(ErrorCode::InternalError), 60, Err(ErrorCode::InternalError)),
     ] {
         world.operator.set_behavior(Behavior::Fixed(history));
-        let request = CreateSimSwap { period: Some(period), ..sim_swap_request(EVERYTHING) };
+        let request = CreateSimSwap { period: Some(period.try_into()), ..sim_swap_request(EVERYTHING) };
         let check = world.engine.checks.create_sim_swap(&world.live, request, None).await.unwrap();
         assert_eq!(check.verdict().copied().ok_or(check.error_code()), end.map_err(Some), "{history:?}");
         assert_eq!(world.engine.checks.sim_swap_check(world.live.id, check.id).await.unwrap(), check, "{history:?}");
     }
     for period in [59, 540_001, 0, -60, i64::MIN, i64::MAX] {
-        let request = CreateSimSwap { period: Some(period), ..sim_swap_request(EVERYTHING) };
+        let request = CreateSimSwap { period: Some(period.try_into()), ..sim_swap_request(EVERYTHING) };
         let refused = world.engine.checks.create_sim_swap(&world.live, request, None).await.unwrap_err();
         assert_eq!(format!("{refused:?}"), "Period(InvalidSimSwapPeriod)", "{period}");
     }

@@ -1,13 +1,10 @@
 //! Scripted operators and lookup sources that record their requests.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     lifecycle::ErrorCode,
     phone::Msisdn,
@@ -47,11 +44,11 @@ impl ScriptedOperator {
     }
 
     pub fn set_behavior(&self, behavior: Behavior) {
-        *self.behavior.lock().unwrap() = behavior;
+        *self.behavior.lock() = behavior;
     }
 
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.requests.lock().unwrap().clone()
+        self.requests.lock().clone()
     }
 }
 
@@ -63,9 +60,9 @@ impl SimSwapConnector for ScriptedOperator {
 
     async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let recorded = (request.number.as_str().to_owned(), request.period, request.now);
-        self.requests.lock().unwrap().push(recorded);
+        self.requests.lock().push(recorded);
         self.called.notify_one();
-        let behavior = *self.behavior.lock().unwrap();
+        let behavior = *self.behavior.lock();
         match behavior {
             Behavior::Fixed(result) => result,
             Behavior::BySuffix => history_by_suffix(request),
@@ -93,7 +90,7 @@ pub struct ScriptedSource {
 
 impl ScriptedSource {
     pub fn set_result(&self, number: &'static str, result: Result<LookupResult, LookupError>) {
-        self.known.lock().unwrap().insert(number, result);
+        self.known.lock().insert(number, result);
     }
 }
 
@@ -104,7 +101,7 @@ impl LookupSource for ScriptedSource {
     }
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
-        self.known.lock().unwrap().get(number.as_str()).cloned().unwrap_or(Ok(LookupResult::NoData))
+        self.known.lock().get(number.as_str()).cloned().unwrap_or(Ok(LookupResult::NoData))
     }
 }
 

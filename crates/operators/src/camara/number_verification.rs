@@ -48,7 +48,8 @@ impl Camara {
         match product {
             Product::SecureSna => self.config.scopes.verify.as_deref(),
             Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
-            Product::ReverseSms | Product::SimSwap | Product::Eligibility | Product::Verification => None,
+            // Uses other APIs of the operator, or none.
+            _ => None,
         }
     }
 

@@ -445,11 +445,11 @@ pub fn load_system_roots() -> RootCertStore {
 /// TLS settings that trust `roots` and the extra roots.
 pub fn tls_client_config(
     mut roots: RootCertStore,
-    extra_roots: Option<&Path>,
+    ca_file: Option<&Path>,
     identity: Option<&ClientCertificate>,
     clock: &CertificateClock,
 ) -> Result<Arc<ClientConfig>, TlsConfigError> {
-    if let Some(path) = extra_roots {
+    if let Some(path) = ca_file {
         let extra = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
         let count = extra.len();
         let (added, _) = roots.add_parsable_certificates(extra);

@@ -44,24 +44,24 @@ pub struct ClientSettings {
     /// Whether the system's certificates are trusted. Unnecessary for requests without TLS.
     pub trusts_system_roots: bool,
     /// Certificates (PEM) trusted in addition.
-    pub extra_roots: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     /// For operators that require mutual TLS.
     pub identity: Option<ClientCertificate>,
     pub certificate_clock: CertificateClock,
     /// Includes the TLS handshake.
     pub connect_timeout: Duration,
-    pub total_timeout: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for ClientSettings {
     fn default() -> Self {
         ClientSettings {
             trusts_system_roots: true,
-            extra_roots: None,
+            ca_file: None,
             identity: None,
             certificate_clock: CertificateClock::default(),
             connect_timeout: Duration::from_secs(2),
-            total_timeout: Duration::from_secs(8),
+            timeout: Duration::from_secs(8),
         }
     }
 }
@@ -89,14 +89,14 @@ impl Client {
     pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
         let ClientSettings {
             trusts_system_roots,
-            extra_roots,
+            ca_file,
             identity,
             certificate_clock,
             connect_timeout,
-            total_timeout,
+            timeout: total_timeout,
         } = settings;
         let roots = if *trusts_system_roots { load_system_roots() } else { RootCertStore::empty() };
-        let tls = tls_client_config(roots, extra_roots.as_deref(), identity.as_ref(), certificate_clock)?.into();
+        let tls = tls_client_config(roots, ca_file.as_deref(), identity.as_ref(), certificate_clock)?.into();
         let connector = ConnectorSettings { resolver, guard: None, tls, connect_timeout: *connect_timeout };
         let pool = connection_pool(connector.into(), MAX_IDLE_PER_ORIGIN);
         Ok(Client { pool, total_timeout: *total_timeout })

@@ -63,7 +63,7 @@ pub struct SmppConfig {
     pub system_id: String,
     pub password: SmppPassword,
     pub system_type: String,
-    pub direction: BindDirection,
+    pub bind: BindDirection,
     pub interface_version: InterfaceVersion,
     pub address_range: AddressRange,
     /// Our numbers at this SMSC.
@@ -105,7 +105,7 @@ impl SmppConfig {
             system_id: String::new(),
             password: SmppPassword::default(),
             system_type: String::new(),
-            direction: BindDirection::default(),
+            bind: BindDirection::default(),
             interface_version: InterfaceVersion::default(),
             address_range: AddressRange::default(),
             receivers,
@@ -125,7 +125,7 @@ impl SmppConfig {
     }
 
     fn bind_request(&self) -> (BindMode, Bind) {
-        let mode = match self.direction {
+        let mode = match self.bind {
             BindDirection::Receiver => BindMode::Receiver,
             BindDirection::Transceiver => BindMode::Transceiver,
         };

@@ -26,7 +26,7 @@ pub struct WebhookConfig {
     pub public_url: Url,
     pub path_secret: Option<PathSecret>,
     /// Addresses of the vendor; empty means any.
-    pub allowed: Vec<IpNet>,
+    pub allowed_addresses: Vec<IpNet>,
     /// Maximum difference between the signature timestamp and our clock.
     pub max_skew: Duration,
     /// Country of numbers in national format.
@@ -108,7 +108,7 @@ impl WebhookConfig {
         if self.receivers.is_empty() {
             return Err(WebhookConfigError::NoReceiver(name()));
         }
-        let restricts_access = self.path_secret.is_some() || !self.allowed.is_empty();
+        let restricts_access = self.path_secret.is_some() || !self.allowed_addresses.is_empty();
         match self.driver.signature_coverage() {
             SignatureCoverage::Message => Ok(()),
             _ if restricts_access => Ok(()),

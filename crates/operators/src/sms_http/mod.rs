@@ -173,9 +173,10 @@ impl Webhook {
     fn verify_request(&self, incoming: &WebhookRequest<'_>, now: Timestamp) -> Result<VerifiedRequest, WebhookOutcome> {
         let WebhookRequest { method, path_and_query, headers, body, peer } = *incoming;
         let (path, query) = path_and_query.split_once('?').map_or((path_and_query, None), |(a, b)| (a, Some(b)));
-        let WebhookConfig { allowed, path_secret, driver, max_skew, .. } = &self.config;
+        let WebhookConfig { allowed_addresses, path_secret, driver, max_skew, .. } = &self.config;
 
-        let address_is_allowed = allowed.is_empty() || allowed.iter().any(|range| range.contains(&peer.to_canonical()));
+        let address_is_allowed =
+            allowed_addresses.is_empty() || allowed_addresses.iter().any(|range| range.contains(&peer.to_canonical()));
         let path_matches = path_secret.as_ref().is_none_or(|secret| secret.matches_path(path));
         if !address_is_allowed || !path_matches {
             return Err(WebhookOutcome::UntrustedSource);

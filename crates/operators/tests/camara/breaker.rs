@@ -17,8 +17,7 @@ use super::{
 };
 
 async fn with_threshold_of_three() -> Fixture {
-    Fixture::with(|config, _| config.breaker = BreakerSettings { failure_threshold: 3, ..BreakerSettings::default() })
-        .await
+    Fixture::with(|config, _| config.breaker = BreakerSettings { failures: 3, ..BreakerSettings::default() }).await
 }
 
 fn is_open(fixture: &Fixture) -> bool {
@@ -116,7 +115,7 @@ async fn device_errors_do_not_open_the_breaker() {
     ] {
         for is_signed in [false, true] {
             let fixture = Fixture::with(|config, _| {
-                config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+                config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
                 if is_signed {
                     let key = Key::new(Algorithm::ES256, "of-requests").signing();
                     config.request_object = RequestObject::Signed { key, audience: Audience::Endpoint };

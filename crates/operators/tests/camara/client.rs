@@ -172,8 +172,8 @@ impl Authority {
     }
 
     fn settings(&self, identity: Option<ClientCertificate>) -> ClientSettings {
-        let extra_roots = Some(self.folder.path().join("authority.pem"));
-        ClientSettings { extra_roots, identity, ..ClientSettings::default() }
+        let ca_file = Some(self.folder.path().join("authority.pem"));
+        ClientSettings { ca_file, identity, ..ClientSettings::default() }
     }
 }
 

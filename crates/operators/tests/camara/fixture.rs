@@ -133,7 +133,7 @@ pub fn query_parameters(redirect: &AuthorizationRedirect) -> HashMap<String, Str
 /// For tests with timeouts.
 pub fn short_timeout_client() -> Client {
     let timeout = Duration::from_millis(700);
-    let settings = ClientSettings { connect_timeout: timeout, total_timeout: timeout, ..ClientSettings::default() };
+    let settings = ClientSettings { connect_timeout: timeout, timeout, ..ClientSettings::default() };
     Client::with_resolver(&settings, Arc::new(Names)).unwrap()
 }
 

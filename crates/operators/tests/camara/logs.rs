@@ -1,8 +1,9 @@
 use std::{
     fmt::{Debug, Write},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use ringtrue_engine::ports::silent::SilentOperation;
 use ringtrue_operators::camara::SimSwapFlow;
 use serde_json::json;
@@ -36,7 +37,7 @@ impl Subscriber for LogRecorder {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut log = self.0.lock().unwrap();
+        let mut log = self.0.lock();
         write!(log, "{} ", event.metadata().level()).unwrap();
         event.record(&mut LogLine(&mut log));
         log.push('\n');
@@ -92,7 +93,7 @@ async fn logs_contain_no_secrets_or_numbers() {
         }
         secrets
             .extend(fixture.operator.requests_to(TOKEN).iter().map(|request| request.form()["code_verifier"].clone()));
-        let log = recorder.0.lock().unwrap().clone();
+        let log = recorder.0.lock().clone();
         let without_message = |line: &str| {
             let (level, rest) = line.split_once(" message=").unwrap_or_default();
             format!("{level} {}", &rest[rest.find("connector=").unwrap_or(0)..])
@@ -109,14 +110,14 @@ async fn logs_contain_no_secrets_or_numbers() {
         let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
         fixture.operator.respond(path, response);
         assert!(fixture.sim_history(60).await.is_err());
-        let log = recorder.0.lock().unwrap().clone();
+        let log = recorder.0.lock().clone();
         assert!(log.contains(expected), "{expected} in {log}");
     }
     let fixture = Fixture::start().await;
     let redirect = fixture.begin(SilentOperation::DiscoverNumber).await.unwrap();
     let query = [("error", external), ("error_description", external)];
     assert!(fixture.complete(SilentOperation::DiscoverNumber, &redirect, &query).await.is_err());
-    let log = recorder.0.lock().unwrap().clone();
+    let log = recorder.0.lock().clone();
     assert!(log.contains(r#"stage="redirect" cause=InvalidResponse(UnknownError)"#), "{log}");
     for secret in secrets {
         assert!(!log.contains(&secret), "{secret} in {log}");

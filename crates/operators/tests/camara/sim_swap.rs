@@ -219,7 +219,7 @@ async fn second_operation_is_tried_without_data() {
         let fixture = Fixture::with(|config, _| {
             let usual = SimSwapConfig::new(SimSwapFlow::ClientCredentials);
             config.sim_swap = Some(SimSwapConfig { operations: BOTH.to_vec(), ..usual });
-            config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+            config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
         });
         let fixture = fixture.await;
         fixture.operator.respond(DATE, date);

@@ -188,12 +188,11 @@ async fn polling_ends_before_the_deadline() {
 /// The client's timeout is longer than the request's deadline.
 #[tokio::test]
 async fn late_response_is_a_timeout() {
-    let total_timeout = Duration::from_secs(30);
-    let long_timeout_client =
-        Arc::new(Client::new(&ClientSettings { total_timeout, ..ClientSettings::default() }).unwrap());
+    let timeout = Duration::from_secs(30);
+    let long_timeout_client = Arc::new(Client::new(&ClientSettings { timeout, ..ClientSettings::default() }).unwrap());
     let fixture = Fixture::with_client(&long_timeout_client, |config, operator| {
         only_sim_swap(SimSwapFlow::ClientCredentials)(config, operator);
-        config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+        config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
     });
     let fixture = fixture.await;
     fixture.operator.respond(DATE, ScriptedResponse::Silence);
@@ -206,7 +205,7 @@ async fn late_response_is_a_timeout() {
 async fn cancelled_query_does_not_count() {
     let fixture = Fixture::with(|config, operator| {
         only_sim_swap(SimSwapFlow::ClientCredentials)(config, operator);
-        config.breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+        config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
     });
     let fixture = fixture.await;
     fixture.operator.respond(DATE, ScriptedResponse::Silence);
@@ -217,7 +216,7 @@ async fn cancelled_query_does_not_count() {
 #[tokio::test]
 async fn sim_swap_and_number_verification_have_separate_breakers() {
     let fixture = Fixture::with(|config, _| {
-        config.breaker = BreakerSettings { failure_threshold: 3, ..BreakerSettings::default() };
+        config.breaker = BreakerSettings { failures: 3, ..BreakerSettings::default() };
         config.sim_swap = Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
     });
     let fixture = fixture.await;

@@ -45,7 +45,7 @@ fn invalid_line_is_reported() {
 fn conflicting_range_is_reported() {
     let folder = TestFolder::new();
     let config = IpRoutingConfig {
-        ranges: [(network("23415"), vec!["192.0.2.0/24".parse().unwrap()])].into(),
+        address_ranges: [(network("23415"), vec!["192.0.2.0/24".parse().unwrap()])].into(),
         range_files: vec![folder.write("ranges", "23410 192.0.2.77/24")],
         ..IpRoutingConfig::default()
     };

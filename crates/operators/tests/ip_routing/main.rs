@@ -97,7 +97,7 @@ impl TestFolder {
 /// All sources configured.
 fn full_config(folder: &TestFolder) -> IpRoutingConfig {
     IpRoutingConfig {
-        ranges: [
+        address_ranges: [
             (network("23415"), vec!["5.1.128.0/24".parse().unwrap(), "10.20.0.0/16".parse().unwrap()]),
             (network("26201"), vec!["5.1.32.0/24".parse().unwrap(), "2001:db8:1::/48".parse().unwrap()]),
         ]

@@ -2,7 +2,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     entropy::SystemEntropy,
     lookups::{LookupError, LookupResult, LookupSource},
@@ -37,7 +38,7 @@ async fn query_name_is_built_from_number_and_suffix() {
     let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
     let recorded = Arc::clone(&seen);
     let server = FakeNameServer::start(move |query, _| {
-        recorded.lock().unwrap().push(query.to_vec());
+        recorded.lock().push(query.to_vec());
         vec![answer(query, NO_ERROR, &[TEL])]
     })
     .await;
@@ -47,7 +48,7 @@ async fn query_name_is_built_from_number_and_suffix() {
     }
 
     let name = b"\x013\x012\x011\x010\x010\x019\x010\x010\x017\x017\x014\x014\x04e164\x04arpa\0\0\x23\0\x01";
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     for query in &*seen {
         let lower: Vec<u8> = query[12..12 + name.len()].to_ascii_lowercase();
         assert_eq!(lower, name);
@@ -180,7 +181,7 @@ async fn case_mismatch_is_accepted_over_tcp_only() {
     let mixing = EnumConfig { suffix, ..config(&[lower_casing.port]) };
     assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
     assert_eq!(lower_casing.query_counts(), (1, 1));
-    let plain = EnumConfig { randomize_case: false, ..mixing };
+    let plain = EnumConfig { mixed_case: false, ..mixing };
     assert_eq!(source(plain).resolve(&number()).await, network("23410"));
     assert_eq!(lower_casing.query_counts(), (2, 1));
 }
@@ -270,19 +271,19 @@ async fn failing_source_opens_the_breaker() {
     let is_healthy = Arc::new(Mutex::new(false));
     let state = Arc::clone(&is_healthy);
     let server = FakeNameServer::start(move |query, _| {
-        let code = if *state.lock().unwrap() { NO_ERROR } else { SERVER_FAILURE };
+        let code = if *state.lock() { NO_ERROR } else { SERVER_FAILURE };
         vec![answer(query, code, &[TEL])]
     })
     .await;
     let clock = clock();
-    let breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
     let config = EnumConfig { tries: 1, breaker, ..config(&[server.port]) };
     let source = EnumDns::new(config, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     for _ in 0..5 {
         assert_eq!(source.resolve(&number()).await, Err(LookupError::Refused));
     }
     assert_eq!(server.query_counts(), (2, 0));
-    *is_healthy.lock().unwrap() = true;
+    *is_healthy.lock() = true;
     clock.advance(SignedDuration::from_secs(30));
     assert_eq!(source.resolve(&number()).await, network("23410"));
 }

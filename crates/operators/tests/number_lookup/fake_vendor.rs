@@ -30,13 +30,10 @@ pub fn client() -> Arc<Client> {
 }
 
 pub fn client_with_timeout(total: Duration) -> Arc<Client> {
-    let settings = ClientSettings { connect_timeout: total, total_timeout: total, ..ClientSettings::default() };
+    let settings = ClientSettings { connect_timeout: total, timeout: total, ..ClientSettings::default() };
     Arc::new(Client::new(&settings).unwrap())
 }
 
 /// Never opens.
-pub const NO_BREAKER: BreakerSettings = BreakerSettings {
-    failure_threshold: 1_000_000,
-    open_duration: SignedDuration::ZERO,
-    max_open_duration: SignedDuration::ZERO,
-};
+pub const NO_BREAKER: BreakerSettings =
+    BreakerSettings { failures: 1_000_000, open_for: SignedDuration::ZERO, max_open_for: SignedDuration::ZERO };

@@ -87,7 +87,7 @@ async fn transient_errors_are_retried_once() {
 #[tokio::test]
 async fn failing_vendor_opens_the_breaker() {
     let (vendor, client, clock) = (FakeVendor::start().await, client(), clock());
-    let breaker = BreakerSettings { failure_threshold: 3, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failures: 3, ..BreakerSettings::default() };
     let config = HlrConfig { known_networks: known(), breaker, ..HlrConfig::new("hlr", twilio(vendor.url("/"))) };
     let source = HttpHlr::new(config, Arc::clone(&client), clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     let resolve = async || source.resolve(&number()).await;
@@ -123,7 +123,7 @@ async fn failing_vendor_opens_the_breaker() {
 #[tokio::test]
 async fn dropped_lookup_counts_as_timeout() {
     let (vendor, client, clock) = (FakeVendor::start().await, client(), clock());
-    let breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
     let config = HlrConfig { known_networks: known(), breaker, ..HlrConfig::new("hlr", twilio(vendor.url("/"))) };
     let source = HttpHlr::new(config, client, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     for _ in 0..2 {
@@ -138,7 +138,7 @@ async fn dropped_lookup_counts_as_timeout() {
 #[tokio::test]
 async fn refused_number_does_not_open_the_breaker() {
     let (vendor, client, clock) = (FakeVendor::start().await, client(), clock());
-    let breaker = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
     let config = HlrConfig { known_networks: known(), breaker, ..HlrConfig::new("hlr", infobip(vendor.url("/"))) };
     let source = HttpHlr::new(config, client, clock, Arc::new(SystemEntropy::default())).unwrap();
     vendor.respond(ANY_PATH, [json(200, r#"{"results":[{"status":{"groupName":"REJECTED"}}]}"#)]);

@@ -43,8 +43,8 @@ async fn directory(records: RecordStyle, ported_only: bool) -> Directory {
         "+447700900126 23430 unknown",
     ];
     let subscribers = subscribers.iter().map(|text| text.parse().unwrap()).collect();
-    let secret = Some("s3cret".to_owned());
-    let config = DirectoryConfig { subscribers, secret, records, ported_only, ..DirectoryConfig::default() };
+    let hlr_secret = Some("s3cret".to_owned());
+    let config = DirectoryConfig { subscribers, hlr_secret, records, ported_only, ..DirectoryConfig::default() };
     Directory::start(config).await.unwrap()
 }
 

@@ -175,7 +175,7 @@ async fn concurrent_lookups_share_a_token() {
 #[tokio::test]
 async fn shared_token_error_counts_once() {
     let fixture = TelcoFinderFixture::with(search(SearchDepth::Shallow), |config| {
-        config.breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+        config.breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
     });
     let fixture = fixture.await;
     fixture.vendor.respond(TOKEN, [json(500, "{}")]);

@@ -3,13 +3,14 @@ use std::{
     future, io,
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
 use ringtrue_engine::ports::transport::{Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
@@ -120,7 +121,7 @@ async fn name_without_addresses_is_unresolved() {
 async fn allowed_hosts_are_trusted_and_own_hosts_are_blocked() {
     let (peer, _requests) = recording().await;
     let addresses = AddressPolicy {
-        allow_hosts: vec!["trusted.example".to_owned()],
+        allowed_hosts: vec!["trusted.example".to_owned()],
         own_hosts: vec![Host::parse("eu.ours.example").unwrap()],
         ..AddressPolicy::default()
     };
@@ -166,14 +167,14 @@ struct Names(Mutex<HashMap<String, IpAddr>>);
 
 impl Names {
     fn set(&self, name: &str, address: &str) {
-        self.0.lock().unwrap().insert(name.to_owned(), address.parse().unwrap());
+        self.0.lock().insert(name.to_owned(), address.parse().unwrap());
     }
 }
 
 #[async_trait]
 impl Resolver for Names {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let known = self.0.lock().unwrap().get(name).copied();
+        let known = self.0.lock().get(name).copied();
         known.map(|address| vec![address]).ok_or_else(|| io::Error::other("no such name"))
     }
 }
@@ -186,10 +187,10 @@ async fn addresses_of_own_names_are_blocked_under_any_name() {
         names.set(name, address);
     }
     let own_hosts = vec![Host::parse("eu.ours.example").unwrap()];
-    let client = |allow: &[&str], allow_hosts: &[&str]| {
+    let client = |allowed_addresses: &[&str], allowed_hosts: &[&str]| {
         let policy = AddressPolicy {
-            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
-            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            allowed_addresses: allowed_addresses.iter().map(|range| range.parse().unwrap()).collect(),
+            allowed_hosts: allowed_hosts.iter().map(ToString::to_string).collect(),
             own_hosts: own_hosts.clone(),
             ..AddressPolicy::default()
         };
@@ -235,10 +236,10 @@ impl Resolver for FailingNames {
         if name.ends_with("ours.example") {
             self.own_lookups.fetch_add(1, Ordering::SeqCst);
         }
-        if self.hanging.lock().unwrap().contains(name) {
+        if self.hanging.lock().contains(name) {
             future::pending::<()>().await;
         }
-        if self.failing.lock().unwrap().contains(name) {
+        if self.failing.lock().contains(name) {
             return Err(io::Error::other("no answer"));
         }
         self.names.resolve(name).await
@@ -261,10 +262,10 @@ impl FailingNames {
     }
 
     /// A client of a service with two names.
-    fn client(self: &Arc<Self>, allow: &[&str], allow_hosts: &[&str]) -> Outbound {
+    fn client(self: &Arc<Self>, allowed_addresses: &[&str], allowed_hosts: &[&str]) -> Outbound {
         let policy = AddressPolicy {
-            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
-            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            allowed_addresses: allowed_addresses.iter().map(|range| range.parse().unwrap()).collect(),
+            allowed_hosts: allowed_hosts.iter().map(ToString::to_string).collect(),
             own_hosts: ["eu.ours.example", "sms.ours.example", "eu.ours.example"]
                 .map(|name| Host::parse(name).unwrap())
                 .into(),
@@ -297,7 +298,7 @@ async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
     for is_hanging in [false, true] {
         let names = FailingNames::new();
         let broken = if is_hanging { &names.hanging } else { &names.failing };
-        broken.lock().unwrap().insert("eu.ours.example");
+        broken.lock().insert("eu.ours.example");
         let client = names.client(&[], &[]);
         for host in ["c.example", "1.1.1.1", "a.example", "8.8.8.8"] {
             assert_eq!(guarded(&client, host).await, Err(TransportError::OwnAddressUnknown), "{host} {is_hanging}");
@@ -306,7 +307,7 @@ async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
         assert_eq!(guarded(&client, "b.example").await, Err(TransportError::BlockedAddress));
         assert_eq!(guarded(&client, "10.0.0.1").await, Err(TransportError::BlockedAddress));
 
-        broken.lock().unwrap().clear();
+        broken.lock().clear();
         assert_eq!(guarded(&client, "c.example").await, Err(TransportError::OwnAddressUnknown), "not retried yet");
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(guarded(&client, "c.example").await, Ok(()));
@@ -317,7 +318,7 @@ async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
 #[tokio::test(start_paused = true)]
 async fn allowed_addresses_and_names_do_not_depend_on_own_names() {
     let names = FailingNames::new();
-    names.failing.lock().unwrap().extend(["eu.ours.example", "sms.ours.example"]);
+    names.failing.lock().extend(["eu.ours.example", "sms.ours.example"]);
     assert_eq!(guarded(&names.client(&["1.1.1.0/24"], &[]), "c.example").await, Ok(()));
     assert_eq!(guarded(&names.client(&[], &["c.example"]), "c.example").await, Ok(()));
 }
@@ -328,7 +329,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
     let client = names.client(&[], &[]);
     assert_eq!(guarded(&client, "c.example").await, Ok(()));
     // One name fails, the other has moved.
-    names.failing.lock().unwrap().insert("eu.ours.example");
+    names.failing.lock().insert("eu.ours.example");
     names.names.set("sms.ours.example", "1.1.1.1");
     tokio::time::advance(Duration::from_secs(61)).await;
     for (host, expected) in [
@@ -339,7 +340,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
         assert_eq!(guarded(&client, host).await, expected, "{host}");
     }
     // All fail, for as long as it takes.
-    names.failing.lock().unwrap().insert("sms.ours.example");
+    names.failing.lock().insert("sms.ours.example");
     for _ in 0..20 {
         tokio::time::advance(Duration::from_mins(10)).await;
         assert_eq!(guarded(&client, "a.example").await, Err(TransportError::BlockedAddress));
@@ -361,7 +362,7 @@ async fn own_names_are_resolved_at_intervals() {
     tokio::time::advance(Duration::from_secs(59)).await;
     refused(100).await;
     assert_eq!(names.own_lookups(), 2);
-    names.failing.lock().unwrap().insert("eu.ours.example");
+    names.failing.lock().insert("eu.ours.example");
     tokio::time::advance(Duration::from_secs(1)).await;
     refused(100).await;
     assert_eq!(names.own_lookups(), 4);

@@ -7,15 +7,10 @@ mod guard;
 mod responses;
 mod tls;
 
-use std::{
-    collections::VecDeque,
-    io,
-    net::IpAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::VecDeque, io, net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
 use ringtrue_engine::ports::transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
@@ -36,7 +31,7 @@ impl ScriptedResolver {
 #[async_trait]
 impl Resolver for ScriptedResolver {
     async fn resolve(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut responses = self.0.lock().unwrap();
+        let mut responses = self.0.lock();
         let answer = if responses.len() > 1 { responses.pop_front() } else { responses.front().cloned() };
         answer.ok_or_else(|| io::Error::other("no such name"))
     }
@@ -44,9 +39,9 @@ impl Resolver for ScriptedResolver {
 
 /// Allows the loopback addresses that these tests use.
 fn allowing(ranges: &[&str]) -> OutboundSettings {
-    let allow = ranges.iter().map(|range| range.parse().unwrap()).collect();
+    let allowed_addresses = ranges.iter().map(|range| range.parse().unwrap()).collect();
     OutboundSettings {
-        addresses: AddressPolicy { allow, ..AddressPolicy::default() },
+        addresses: AddressPolicy { allowed_addresses, ..AddressPolicy::default() },
         connect_timeout: Duration::from_millis(600),
         total_timeout: Duration::from_millis(1_200),
         ..OutboundSettings::default()

@@ -83,8 +83,8 @@ impl TlsFixture {
     }
 
     fn client(&self, trusts_it: bool) -> Outbound {
-        let extra_roots = trusts_it.then(|| self.authority.clone());
-        let settings = OutboundSettings { extra_roots, ..allowing(&["127.0.0.1/32"]) };
+        let ca_file = trusts_it.then(|| self.authority.clone());
+        let settings = OutboundSettings { ca_file, ..allowing(&["127.0.0.1/32"]) };
         Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap()
     }
 
@@ -223,7 +223,7 @@ async fn certificate_expiry_uses_the_given_clock() {
     let fixture = TlsFixture::new("receiver.example").await;
     for (now, is_reached) in [("2026-11-14T09:30:00Z", true), ("5000-01-01T00:00:00Z", false)] {
         let settings = OutboundSettings {
-            extra_roots: Some(fixture.authority.clone()),
+            ca_file: Some(fixture.authority.clone()),
             certificate_clock: CertificateClock(Arc::new(ManualClock::at(now.parse().unwrap()))),
             ..allowing(&["127.0.0.1/32"])
         };
@@ -237,9 +237,8 @@ fn invalid_root_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     fs::write(&empty, "nothing").unwrap();
-    let with = |path: PathBuf| {
-        Outbound::new(OutboundSettings { extra_roots: Some(path), ..OutboundSettings::default() }).err()
-    };
+    let with =
+        |path: PathBuf| Outbound::new(OutboundSettings { ca_file: Some(path), ..OutboundSettings::default() }).err();
     assert!(matches!(with(empty), Some(TlsConfigError::InvalidExtraRoot)));
     assert!(matches!(with(folder.path().join("missing.pem")), Some(TlsConfigError::ExtraRoots(_))));
 }

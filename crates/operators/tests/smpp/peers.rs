@@ -1,9 +1,8 @@
 //! The peers of a connector: an SMSC that is controlled by the test, and an inbox that records messages, and can
 //! fail or block.
 
-use std::sync::{Mutex, MutexGuard};
-
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::reverse_sms::InboundSms;
 use ringtrue_engine::ports::{
     sms::{Inbox, PartialSms, SmsOutcome},
@@ -144,13 +143,9 @@ pub struct FakeInbox {
     blocked: watch::Sender<bool>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap()
-}
-
 impl FakeInbox {
     pub fn fail_next(&self, times: usize) {
-        *lock(&self.failures) = times;
+        *self.failures.lock() = times;
     }
 
     pub fn set_blocked(&self, blocked: bool) {
@@ -158,7 +153,7 @@ impl FakeInbox {
     }
 
     pub fn received(&self) -> Vec<InboundSms> {
-        lock(&self.received).clone()
+        self.received.lock().clone()
     }
 
     pub fn texts(&self) -> Vec<String> {
@@ -166,7 +161,7 @@ impl FakeInbox {
     }
 
     pub fn partials(&self) -> Vec<PartialSms> {
-        lock(&self.partials).clone()
+        self.partials.lock().clone()
     }
 
     pub async fn wait_for_deliveries(&self, count: usize) {
@@ -179,17 +174,17 @@ impl Inbox for FakeInbox {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
         self.deliveries.send_modify(|deliveries| *deliveries += 1);
         self.blocked.subscribe().wait_for(|blocked| !blocked).await.unwrap();
-        let mut failures = lock(&self.failures);
+        let mut failures = self.failures.lock();
         if *failures > 0 {
             *failures -= 1;
             return Err(StoreError::Unavailable("scripted failure".to_owned()));
         }
-        lock(&self.received).push(sms);
+        self.received.lock().push(sms);
         Ok(SmsOutcome::Concluded)
     }
 
     async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError> {
-        lock(&self.partials).push(partial);
+        self.partials.lock().push(partial);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ async fn bind_request_carries_the_configuration() {
     ] {
         let fixture = Fixture::new();
         let smsc = ManualSmsc::start().await;
-        let mut config = SmppConfig { direction, interface_version, ..Fixture::config(smsc.port()) };
+        let mut config = SmppConfig { bind: direction, interface_version, ..Fixture::config(smsc.port()) };
         config.system_type = "VMA".to_owned();
         (config.address_range.ton, config.address_range.npi) = (1, 1);
         config.address_range.pattern = "^4477".to_owned();

@@ -43,8 +43,8 @@ fn unsigned_webhook_requires_restricted_access() {
         let error = config_error(unrestricted(driver.clone())).unwrap().to_string();
         assert!(error.contains("needs allowed addresses or a path secret"), "{name}: {error}");
         assert_eq!(config_error(restricted(driver.clone())), None, "{name}");
-        let allowed = vec!["192.0.2.0/24".parse().unwrap()];
-        assert_eq!(config_error(WebhookConfig { allowed, ..unrestricted(driver) }), None, "{name}");
+        let allowed_addresses = vec!["192.0.2.0/24".parse().unwrap()];
+        assert_eq!(config_error(WebhookConfig { allowed_addresses, ..unrestricted(driver) }), None, "{name}");
     }
 }
 

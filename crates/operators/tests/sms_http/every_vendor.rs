@@ -37,7 +37,7 @@ async fn message_text_is_preserved() {
             let fixture = fixture(vendor);
             let reply = fixture.send(&(vendor.build)(&TestSms { text, ..TestSms::DEFAULT })).await;
             assert_eq!(reply, acknowledgement(vendor), "{}", vendor.name);
-            let received = fixture.inbox.received.lock().unwrap().clone();
+            let received = fixture.inbox.received.lock().clone();
             assert_eq!(received.len(), 1, "{}", vendor.name);
             assert_eq!(received[0].text, text, "{}", vendor.name);
             assert_eq!(received[0].from, SmsSender::Number(number(PHONE)), "{}", vendor.name);
@@ -293,7 +293,7 @@ async fn oversized_and_malformed_requests_are_rejected() {
 async fn unknown_source_address_is_rejected() {
     for vendor in VENDORS {
         let mut config = (vendor.config)(SECRET);
-        config.allowed = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+        config.allowed_addresses = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
         for (peer, is_known) in [
             ("192.0.2.7", true),
             ("::ffff:192.0.2.7", true),

@@ -3,7 +3,7 @@
 use std::{
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::{InboundSms, SmsSender},
@@ -47,12 +48,12 @@ impl Inbox for RecordingInbox {
         if self.is_down.load(Ordering::SeqCst) {
             return Err(StoreError::Unavailable("down".to_owned()));
         }
-        self.received.lock().unwrap().push(sms);
+        self.received.lock().push(sms);
         Ok(SmsOutcome::Unmatched)
     }
 
     async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError> {
-        self.partials.lock().unwrap().push(partial);
+        self.partials.lock().push(partial);
         Ok(())
     }
 }
@@ -108,11 +109,11 @@ impl WebhookFixture {
     }
 
     pub fn texts(&self) -> Vec<String> {
-        self.inbox.received.lock().unwrap().iter().map(|sms| sms.text.clone()).collect()
+        self.inbox.received.lock().iter().map(|sms| sms.text.clone()).collect()
     }
 
     pub fn senders(&self) -> Vec<SmsSender> {
-        self.inbox.received.lock().unwrap().iter().map(|sms| sms.from.clone()).collect()
+        self.inbox.received.lock().iter().map(|sms| sms.from.clone()).collect()
     }
 
     pub fn count(&self, outcome: WebhookOutcome) -> u64 {
@@ -198,7 +199,7 @@ pub fn unrestricted(driver: WebhookDriver) -> WebhookConfig {
         driver,
         public_url: URL.parse().unwrap(),
         path_secret: None,
-        allowed: vec![],
+        allowed_addresses: vec![],
         max_skew: WebhookConfig::MAX_SKEW,
         country: None,
         receivers: vec![number(RECEIVER)],

@@ -81,7 +81,7 @@ fn respond(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
 }
 
 fn is_authorized(state: &DirectoryState, request: &Request<Incoming>) -> bool {
-    let Some(secret) = &state.config.secret else { return true };
+    let Some(secret) = &state.config.hlr_secret else { return true };
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given =
         header.and_then(|header| header.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));

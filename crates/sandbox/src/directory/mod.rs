@@ -44,7 +44,7 @@ pub struct DirectoryConfig {
     /// The last of several entries for a number counts.
     pub subscribers: Vec<Subscriber>,
     /// Bearer token of HLR clients; `None`: no authentication.
-    pub secret: Option<String>,
+    pub hlr_secret: Option<String>,
     /// ENUM suffix.
     pub suffix: String,
     pub records: RecordStyle,
@@ -61,7 +61,7 @@ impl Default for DirectoryConfig {
             enum_listen: Some(loopback),
             hlr_listen: Some(loopback),
             subscribers: vec![],
-            secret: None,
+            hlr_secret: None,
             suffix: "e164.arpa".to_owned(),
             records: RecordStyle::default(),
             ported_only: false,

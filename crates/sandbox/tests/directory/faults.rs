@@ -79,7 +79,7 @@ async fn enum_responses_are_delayed() {
 
 #[tokio::test]
 async fn hlr_faults_apply_until_cleared() {
-    let directory = start_directory(|config| config.secret = None).await;
+    let directory = start_directory(|config| config.hlr_secret = None).await;
     let regular = hlr_request(&directory, HLR_REQUEST, None).await;
 
     directory.set_fault(DirectoryFault::Hlr(HlrFault::InternalError));
@@ -100,7 +100,7 @@ async fn hlr_faults_apply_until_cleared() {
 
 #[tokio::test]
 async fn hanging_hlr_keeps_the_connection_open() {
-    let directory = start_directory(|config| config.secret = None).await;
+    let directory = start_directory(|config| config.hlr_secret = None).await;
     directory.set_fault(DirectoryFault::Hlr(HlrFault::Hang));
     let mut stream = TcpStream::connect(hlr_address(&directory)).await.unwrap();
     stream.write_all(format!("{HLR_REQUEST} HTTP/1.1\r\nhost: hlr\r\n\r\n").as_bytes()).await.unwrap();

@@ -47,13 +47,13 @@ async fn missing_or_wrong_secret_is_rejected() {
 
 #[tokio::test]
 async fn secret_is_optional() {
-    let directory = start_directory(|config| config.secret = None).await;
+    let directory = start_directory(|config| config.hlr_secret = None).await;
     assert_eq!(hlr_request(&directory, "GET /hlr?number=447700900123", None).await.status, 200);
 }
 
 #[tokio::test]
 async fn invalid_requests_are_rejected() {
-    let directory = start_directory(|config| config.secret = None).await;
+    let directory = start_directory(|config| config.hlr_secret = None).await;
     for (line, status) in [
         ("GET /hlr", 400),
         ("GET /hlr?msisdn=447700900123", 400),

@@ -23,8 +23,11 @@ fn subscribers() -> Vec<Subscriber> {
 }
 
 async fn start_directory(change: impl FnOnce(&mut DirectoryConfig)) -> Directory {
-    let mut config =
-        DirectoryConfig { subscribers: subscribers(), secret: Some(SECRET.to_owned()), ..DirectoryConfig::default() };
+    let mut config = DirectoryConfig {
+        subscribers: subscribers(),
+        hlr_secret: Some(SECRET.to_owned()),
+        ..DirectoryConfig::default()
+    };
     change(&mut config);
     Directory::start(config).await.unwrap()
 }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::{
     ChangedSetting, Environment,
     environment::{RESERVED_VARIABLES, read_private_file},
-    format::{self, Format},
+    value_parser::{self, ValueParser},
 };
 
 /// Printed by `ringtrue config default`.
@@ -367,7 +367,7 @@ impl<'e> ConfigDocument<'e> {
 }
 
 /// Description of the secrets allowed, and their parser.
-pub(super) type SecretFormat<T> = (&'static str, fn(&str) -> Option<T>);
+pub(super) type SecretParser<T> = (&'static str, fn(&str) -> Option<T>);
 
 const SECRET_FILE: &str = "a path to a file readable by its owner only";
 
@@ -400,40 +400,40 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a required member.
-    pub(super) fn get<T>(&self, member: &str, format: Format<T>) -> Result<T, ConfigError> {
+    pub(super) fn get<T>(&self, member: &str, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let key = self.key(member);
         let Some(entry) = self.document.entries.get(&key) else {
-            return Err(self.invalid(member, "nothing", format.allowed));
+            return Err(self.invalid(member, "nothing", parser.allowed));
         };
-        let parsed = entry.typed().and_then(|value| format.parse(&value)).or_else(|| format.parse(&entry.value));
-        parsed.ok_or_else(|| self.invalid(member, render_masked(&entry.value), format.allowed))
+        let parsed = entry.typed().and_then(|value| parser.parse(&value)).or_else(|| parser.parse(&entry.value));
+        parsed.ok_or_else(|| self.invalid(member, render_masked(&entry.value), parser.allowed))
     }
 
-    pub(super) fn get_opt<T>(&self, member: &str, format: Format<T>) -> Result<Option<T>, ConfigError> {
-        if self.has(member) { self.get(member, format).map(Some) } else { Ok(None) }
+    pub(super) fn get_opt<T>(&self, member: &str, parser: ValueParser<T>) -> Result<Option<T>, ConfigError> {
+        if self.has(member) { self.get(member, parser).map(Some) } else { Ok(None) }
     }
 
-    pub(super) fn get_or<T>(&self, member: &str, format: Format<T>, default: T) -> Result<T, ConfigError> {
-        if self.has(member) { self.get(member, format) } else { Ok(default) }
+    pub(super) fn get_or<T>(&self, member: &str, parser: ValueParser<T>, default: T) -> Result<T, ConfigError> {
+        if self.has(member) { self.get(member, parser) } else { Ok(default) }
     }
 
     /// Replaces the target by the value of the member, if it is set.
-    pub(super) fn update<T>(&self, member: &str, format: Format<T>, target: &mut T) -> Result<(), ConfigError> {
+    pub(super) fn update<T>(&self, member: &str, parser: ValueParser<T>, target: &mut T) -> Result<(), ConfigError> {
         if self.has(member) {
-            *target = self.get(member, format)?;
+            *target = self.get(member, parser)?;
         }
         Ok(())
     }
 
     /// Parses the name of the section.
-    pub(super) fn parse_name<T>(&self, format: Format<T>) -> Result<T, ConfigError> {
+    pub(super) fn parse_name<T>(&self, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let name = Value::from(self.name());
-        format.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), format.allowed))
+        parser.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), parser.allowed))
     }
 
     /// Reads a required secret: see [`get_opt_secret`](Self::get_opt_secret).
-    pub(super) fn get_secret<T>(&self, member: &str, format: &SecretFormat<T>) -> Result<T, ConfigError> {
-        self.get_opt_secret(member, format)?.ok_or_else(|| {
+    pub(super) fn get_secret<T>(&self, member: &str, parser: &SecretParser<T>) -> Result<T, ConfigError> {
+        self.get_opt_secret(member, parser)?.ok_or_else(|| {
             let alternative = self.key(&format!("{member}_env"));
             self.invalid(&format!("{member}_file"), "nothing", format!("{SECRET_FILE}; or set `{alternative}`"))
         })
@@ -443,11 +443,11 @@ impl<'a> Section<'a> {
     pub(super) fn get_opt_secret<T>(
         &self,
         member: &str,
-        (allowed, parse): &SecretFormat<T>,
+        (allowed, parse): &SecretParser<T>,
     ) -> Result<Option<T>, ConfigError> {
         let [file, variable] = ["file", "env"].map(|source| format!("{member}_{source}"));
-        let path = self.get_or(&file, format::optional(format::path()), None)?;
-        let name = self.get_opt(&variable, format::variable_name())?;
+        let path = self.get_or(&file, value_parser::optional(value_parser::path()), None)?;
+        let name = self.get_opt(&variable, value_parser::variable_name())?;
         let (member, shown, secret) = match (path, name) {
             (None, None) => return Ok(None),
             (Some(path), None) => {

@@ -15,7 +15,7 @@ use url::{Host, Url};
 use super::{
     ConfigError,
     document::{ConfigDocument, Section},
-    format::{
+    value_parser::{
         HOUR, MILLISECOND, MINUTE, boolean, duration, integer, ip_networks, optional, path, socket_address, text,
     },
 };

@@ -11,7 +11,6 @@
 mod connectors;
 mod document;
 mod environment;
-mod format;
 mod listeners;
 mod networks;
 mod number_lookup;
@@ -19,6 +18,7 @@ mod openid_connect;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod value_parser;
 
 use std::{
     fs, io,
@@ -26,11 +26,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberLimit};
-use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
+use ringtrue_engine::{RetentionSettings, courier, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
-pub use ringtrue_web::app::RequestLogLevel;
+pub use ringtrue_web::app::LoggedRequests;
 use toml::Value;
 
 use self::document::ConfigDocument;
@@ -60,18 +59,11 @@ pub struct Config {
     pub store: StoreSection,
     pub keys: KeysSection,
     pub rate_limits: DefaultRateLimits,
-    pub number_guard: NumberLimit,
+    pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
     pub callbacks: CallbacksSection,
-    pub courier: callbacks::CourierLimits,
-    /// Retention of numbers and callback bodies after the conclusion of their check.
-    pub retention: SignedDuration,
-    pub discovery_retention: SignedDuration,
-    pub audit_retention: SignedDuration,
-    /// `None`: checks are kept for ever.
-    pub check_retention: Option<SignedDuration>,
-    /// Retention of the request log. `None`: no request log.
-    pub keep_requests: Option<SignedDuration>,
+    pub courier: courier::CourierLimits,
+    pub retention: RetentionSettings,
     /// Maximum of members and pending invitations per workspace.
     pub max_members: u32,
     /// Whether accounts that sign in by password must have a second factor.

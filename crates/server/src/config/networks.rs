@@ -11,7 +11,7 @@ use ringtrue_operators::ip_routing::IpRoutingConfig;
 use super::{
     ConfigError, ConnectorSection,
     document::{COUNTRIES, ConfigDocument, Section},
-    format::{country, display_name, integer, ip_networks, list, network_id, numbers, optional, path, text},
+    value_parser::{country, display_name, integer, ip_networks, list, network_id, numbers, optional, path, text},
 };
 
 #[rustfmt::skip]
@@ -69,7 +69,7 @@ pub(super) fn read(
             ranges.claim(&section, "address_ranges", range.trunc())?;
         }
         if !address_ranges.is_empty() {
-            ip_routing.ranges.insert(network.id.clone(), address_ranges);
+            ip_routing.address_ranges.insert(network.id.clone(), address_ranges);
         }
         for isp in section.get_or("isps", list(display_name()), vec![])? {
             isps.claim(&section, "isps", isp.clone())?;

@@ -27,9 +27,9 @@ use super::{
         read_client_secret, read_signing_key, require_signing_key,
     },
     document::{ConfigDocument, Section},
-    format::{
-        Format, MILLISECOND, SECOND, boolean, duration, from_str, integer, keyword, list, network_id, string, text,
-        token, variant, web_url,
+    value_parser::{
+        MILLISECOND, SECOND, ValueParser, boolean, duration, from_str, integer, keyword, list, network_id, string,
+        text, token, variant, web_url,
     },
 };
 
@@ -140,7 +140,7 @@ fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumCon
     section.update("suffix", token(), &mut config.suffix)?;
     section.update("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
     section.update("tries", integer(1..=5), &mut config.tries)?;
-    section.update("mixed_case", boolean(), &mut config.randomize_case)?;
+    section.update("mixed_case", boolean(), &mut config.mixed_case)?;
     section.update("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
     section.update("service_providers", code_table(), &mut config.rules.service_providers)?;
     config.rules.not_ported = section.get_opt("not_ported", network_id())?;
@@ -297,13 +297,13 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
 }
 
 /// Parses `CODE=NETWORK_ID`.
-fn code_to_network() -> Format<(String, NetworkId)> {
+fn code_to_network() -> ValueParser<(String, NetworkId)> {
     text("a code, `=` and a network id, such as \"d2701=25001\"", |text| {
         let (code, network) = text.rsplit_once('=').filter(|(code, _)| !code.is_empty())?;
         Some((code.to_owned(), network.parse().ok()?))
     })
 }
 
-fn code_table() -> Format<CodeTable> {
+fn code_table() -> ValueParser<CodeTable> {
     list(code_to_network()).map(|codes| codes.into_iter().collect())
 }

@@ -10,8 +10,8 @@ use url::Url;
 
 use super::{
     ConfigError,
-    document::{SecretFormat, Section},
-    format::{Format, boolean, display_name, list, optional, path, plain_url, string, token, value},
+    document::{SecretParser, Section},
+    value_parser::{ValueParser, boolean, display_name, list, optional, path, plain_url, string, token, value},
 };
 
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ struct WorkspaceItem {
 
 /// `None`: no issuer is set.
 pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>, ConfigError> {
-    let secret: SecretFormat<ClientSecret> = ("a secret", |text| (!text.is_empty()).then(|| text.into()));
+    let secret: SecretParser<ClientSecret> = ("a secret", |text| (!text.is_empty()).then(|| text.into()));
     // Read even if sign-in is off, so that errors are reported.
     let policy = IdentityPolicy {
         create_accounts: section.get("create_accounts", boolean())?,
@@ -67,7 +67,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>
     }))
 }
 
-fn identifier() -> Format<String> {
+fn identifier() -> ValueParser<String> {
     string("1 to 300 characters without whitespace and control characters", |text| {
         let is_allowed = |symbol: char| !symbol.is_whitespace() && !symbol.is_control();
         (1..=300).contains(&text.len()) && text.chars().all(is_allowed)
@@ -75,7 +75,7 @@ fn identifier() -> Format<String> {
 }
 
 /// Without TLS, anybody on the path could sign in as anybody.
-fn issuer() -> Format<Url> {
+fn issuer() -> ValueParser<Url> {
     plain_url("the https:// URL of an issuer, or an http:// URL of a loopback address", |url| match url.scheme() {
         "https" => url.has_host(),
         "http" => match url.host() {

@@ -9,10 +9,10 @@ use ringtrue_domain::{
     reverse_sms::NumberLimit,
     web_url::{AddressPolicy, Host, UrlPolicy},
 };
-use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits, tenants::TenantLimits};
+use ringtrue_engine::{RetentionSettings, courier, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_sandbox::directory::{DirectoryConfig, InvalidSubscriber, Subscriber};
 use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
-use ringtrue_web::app::RequestLogLevel;
+use ringtrue_web::app::LoggedRequests;
 use serde::Deserialize;
 use toml::Value;
 use tracing_subscriber::filter::Targets;
@@ -21,13 +21,13 @@ use zeroize::Zeroizing;
 
 use super::{
     Config, ConfigError, Origin, connectors,
-    document::{ConfigDocument, SecretFormat, Section},
+    document::{ConfigDocument, SecretParser, Section},
     environment::LOG_VARIABLE,
-    format::{
-        DAY, Format, HOUR, MILLISECOND, MINUTE, SECOND, boolean, display_name, duration, integer, ip_networks, keyword,
-        list, optional, path, plain_url, text, value, variant, zero_or,
-    },
     listeners, networks, number_lookup, openid_connect,
+    value_parser::{
+        DAY, HOUR, MILLISECOND, MINUTE, SECOND, ValueParser, boolean, display_name, duration, integer, ip_networks,
+        keyword, list, optional, path, plain_url, text, value, variant, zero_or,
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -68,8 +68,8 @@ impl CallbacksSection {
         UrlPolicy {
             allow_http: self.allow_http,
             addresses: AddressPolicy {
-                allow: self.allowed_addresses.clone(),
-                allow_hosts: self.allowed_hosts.clone(),
+                allowed_addresses: self.allowed_addresses.clone(),
+                allowed_hosts: self.allowed_hosts.clone(),
                 own_hosts,
                 own_listeners,
             },
@@ -89,7 +89,7 @@ pub struct SandboxSection {
 pub struct LogSection {
     pub format: LogFormat,
     pub level: Targets,
-    pub requests: RequestLogLevel,
+    pub requests: LoggedRequests,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -112,28 +112,20 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
     let listeners = listeners::read(document)?;
     let connectors = connectors::read(document, &listeners)?;
     let (networks, ip_routing) = networks::read(document, &connectors)?;
-    let number_window = duration(SECOND, DAY).map(|window| u32::try_from(window.as_secs()).unwrap_or(u32::MAX));
     Ok(Config {
         region,
         base_url: listeners::read_base_url(document, region, &listeners.http)?,
         store: read_store(&document.section("store"))?,
         keys: KeysSection { master_key_file: root.get("keys.master_key_file", optional(path()))? },
         rate_limits: read_rate_limits(&document.section("rate_limits"))?,
-        number_guard: NumberLimit {
-            max_checks: root.get("rate_limits.creates_per_number", integer(1..=1_000_000))?,
-            window_seconds: root.get("rate_limits.creates_per_number_window", number_window)?,
-        },
+        number_limit: read_number_limit(&document.section("number_limit"))?,
         tenant_limits: TenantLimits {
             projects_per_workspace: root.get("tenants.projects_per_workspace", integer(1..=1_000_000))?,
             credentials_per_owner: root.get("tenants.credentials_per_owner", integer(2..=1_000_000))?,
         },
         callbacks: read_callbacks(&document.section("callbacks"))?,
         courier: read_courier_limits(&document.section("callbacks"))?,
-        retention: root.get("retention.numbers", duration(HOUR, 365 * DAY)).map(signed)?,
-        discovery_retention: root.get("retention.discovered_numbers", duration(HOUR, 365 * DAY)).map(signed)?,
-        audit_retention: root.get("retention.audit_events", duration(DAY, 3650 * DAY)).map(signed)?,
-        check_retention: root.get("retention.checks", zero_or(duration(DAY, 3650 * DAY)))?.map(signed),
-        keep_requests: root.get("requests.keep", optional(duration(MINUTE, 30 * DAY)))?.map(signed),
+        retention: read_retention(&document.section("retention"))?,
         max_members: root.get("console.max_members", integer(1..=100_000))?,
         require_second_factor: root.get("console.require_second_factor", boolean())?,
         openid_connect: openid_connect::read(&document.section("console.openid_connect"))?.map(Box::new),
@@ -154,6 +146,16 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
     })
 }
 
+fn read_retention(section: &Section<'_>) -> Result<RetentionSettings, ConfigError> {
+    Ok(RetentionSettings {
+        checks: section.get("checks", zero_or(duration(DAY, 3650 * DAY)))?.map(signed),
+        numbers: section.get("numbers", duration(HOUR, 365 * DAY)).map(signed)?,
+        discovered_numbers: section.get("discovered_numbers", duration(HOUR, 365 * DAY)).map(signed)?,
+        audit_events: section.get("audit_events", duration(DAY, 3650 * DAY)).map(signed)?,
+        request_log: section.get("request_log", optional(duration(MINUTE, 30 * DAY)))?.map(signed),
+    })
+}
+
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
@@ -162,7 +164,7 @@ fn read_store(section: &Section<'_>) -> Result<StoreSection, ConfigError> {
     let text: String = section.get("url", value(InvalidStoreUrl::Scheme.to_string()))?;
     let mut url: StoreUrl =
         text.parse().map_err(|error: InvalidStoreUrl| section.invalid("url", section.render_value("url"), error))?;
-    let password: SecretFormat<_> = ("a password", |text| Some(Zeroizing::new(text.to_owned())));
+    let password: SecretParser<_> = ("a password", |text| Some(Zeroizing::new(text.to_owned())));
     if let Some(password) = section.get_opt_secret("password", &password)? {
         let found = "a path, while `store.url` names a file";
         let rejected = || section.invalid("password_file", found, "nothing, for SQLite");
@@ -200,6 +202,14 @@ fn read_rate_limits(section: &Section<'_>) -> Result<DefaultRateLimits, ConfigEr
     })
 }
 
+fn read_number_limit(section: &Section<'_>) -> Result<NumberLimit, ConfigError> {
+    let whole_seconds = |window: Duration| u32::try_from(window.as_secs()).unwrap_or(u32::MAX);
+    Ok(NumberLimit {
+        max_checks: section.get("max_checks", integer(1..=1_000_000))?,
+        window_seconds: section.get("window", duration(SECOND, DAY).map(whole_seconds))?,
+    })
+}
+
 fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError> {
     // Normalised to lower case and punycode, the form of hosts in parsed URLs.
     let host =
@@ -217,21 +227,21 @@ fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError
 
 /// Destinations that have not responded yet may use a quarter of the slots, slow and failing ones another quarter. One
 /// destination may use a quarter of the queue.
-fn read_courier_limits(section: &Section<'_>) -> Result<callbacks::CourierLimits, ConfigError> {
-    let in_flight = section.get("concurrency", integer(4..=100_000))?;
-    let per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;
-    let queued = section.get("queue", integer(4..=10_000_000))?;
-    if per_destination > in_flight {
-        let allowed = format!("at most {in_flight}, the value of `callbacks.concurrency`");
-        return Err(section.invalid("concurrency_per_destination", per_destination, allowed));
+fn read_courier_limits(section: &Section<'_>) -> Result<courier::CourierLimits, ConfigError> {
+    let concurrency = section.get("concurrency", integer(4..=100_000))?;
+    let concurrency_per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;
+    let queue = section.get("queue", integer(4..=10_000_000))?;
+    if concurrency_per_destination > concurrency {
+        let allowed = format!("at most {concurrency}, the value of `callbacks.concurrency`");
+        return Err(section.invalid("concurrency_per_destination", concurrency_per_destination, allowed));
     }
-    Ok(callbacks::CourierLimits {
-        in_flight,
-        unproven_in_flight: in_flight / 4,
-        poor_in_flight: in_flight / 4,
-        per_destination,
-        queued,
-        queued_per_destination: queued / 4,
+    Ok(courier::CourierLimits {
+        concurrency,
+        unproven_concurrency: concurrency / 4,
+        poor_concurrency: concurrency / 4,
+        concurrency_per_destination,
+        queue,
+        queue_per_destination: queue / 4,
     })
 }
 
@@ -242,7 +252,7 @@ fn read_sandbox(section: &Section<'_>) -> Result<SandboxSection, ConfigError> {
             text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())
         })
     };
-    let hlr_secret: SecretFormat<_> = ("a secret without spaces", |text| {
+    let hlr_secret: SecretParser<_> = ("a secret without spaces", |text| {
         let is_valid = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic());
         is_valid.then(|| text.to_owned())
     });
@@ -250,7 +260,7 @@ fn read_sandbox(section: &Section<'_>) -> Result<SandboxSection, ConfigError> {
         enum_listen: section.get("enum_listen", optional(loopback_address()))?,
         hlr_listen: section.get("hlr_listen", optional(loopback_address()))?,
         subscribers: read_subscribers(section)?,
-        secret: section.get_opt_secret("hlr_secret", &hlr_secret)?,
+        hlr_secret: section.get_opt_secret("hlr_secret", &hlr_secret)?,
         ..DirectoryConfig::default()
     };
     let has_listener = directory.enum_listen.is_some() || directory.hlr_listen.is_some();
@@ -302,7 +312,7 @@ pub(super) fn parse_log_filter(text: &str) -> Option<Targets> {
     if text.split(',').all(has_level) { text.parse().ok() } else { None }
 }
 
-fn otlp_endpoint() -> Format<Url> {
+fn otlp_endpoint() -> ValueParser<Url> {
     let allowed = if cfg!(feature = "otlp") {
         "the http:// URL of a collector, such as \"http://127.0.0.1:4318\", without user name, password or query"
     } else {

@@ -4,13 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use ipnet::IpNet;
+use parking_lot::Mutex;
 use ringtrue_engine::rate_limits::ip_bucket;
 use tokio::{sync::oneshot, time::Instant};
 
@@ -110,7 +111,7 @@ impl ConnectionLimits {
     /// Admits a connection. At a limit, evicts the oldest connection without a complete request: of the same address if
     /// the address is at its limit, otherwise of all.
     pub fn admit(&self, address: IpAddr, counter: &ActivityCounter) -> Option<(ConnectionPermit, CloseSignal)> {
-        let mut table = self.0.lock();
+        let mut table = self.0.table.lock();
         if table.is_closed || !self.0.make_room_for(&mut table, address) {
             return None;
         }
@@ -133,7 +134,7 @@ impl ConnectionLimits {
     /// Must be called periodically.
     pub fn close_idle(&self, header_timeout: Duration, idle_timeout: Duration) {
         let now = Instant::now();
-        self.0.lock().open.retain(|_, open| {
+        self.0.table.lock().open.retain(|_, open| {
             let activity = open.counter.snapshot();
             if activity != open.last_activity {
                 (open.last_activity, open.unchanged_since) = (activity, now);
@@ -145,7 +146,7 @@ impl ConnectionLimits {
 
     /// Closes all connections gracefully and admits no more.
     pub fn close(&self) {
-        let mut table = self.0.lock();
+        let mut table = self.0.table.lock();
         table.is_closed = true;
         table.open.clear();
     }
@@ -165,10 +166,6 @@ impl Shared {
         let is_unused = |id: &&u64| table.open.get(id).is_some_and(|open| open.is_unused(now));
         let oldest = held.iter().find(is_unused).copied();
         oldest.is_some_and(|id| table.evict(id))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -245,7 +242,7 @@ fn eviction_rank(activity: ActivitySnapshot, unchanged_since: Instant, now: Inst
 impl ConnectionPermit {
     /// Moves the connection to another address, unless that address is at its limit.
     pub fn reassign(&mut self, address: IpAddr) -> bool {
-        let mut table = self.limits.0.lock();
+        let mut table = self.limits.0.table.lock();
         let has_room = self.limits.0.make_room_for(&mut table, address);
         if has_room {
             table.unregister(self.id, self.address);
@@ -260,7 +257,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut table = self.limits.0.lock();
+        let mut table = self.limits.0.table.lock();
         table.open.remove(&self.id);
         table.unregister(self.id, self.address);
     }
@@ -443,7 +440,7 @@ mod tests {
         assert!(last.is_some(), "the other unused connection is evicted");
         assert!(limits.admit(address, &busy()).is_none(), "connections in use are not evicted by their own address");
         drop((held, newest, last));
-        assert!(limits.0.lock().by_address.is_empty());
+        assert!(limits.0.table.lock().by_address.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -497,7 +494,7 @@ mod tests {
         drop(held.remove(0));
         assert!(held[1].reassign(client), "a released permit can be reused");
         drop(held);
-        assert!(limits.0.lock().by_address.is_empty());
+        assert!(limits.0.table.lock().by_address.is_empty());
     }
 
     #[tokio::test]

@@ -16,16 +16,11 @@ mod proxy_protocol;
 mod stream;
 mod tls;
 
-use std::{
-    convert::Infallible,
-    future, io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use ringtrue_web::{app::App, middleware::HttpService, problem::Problem};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
@@ -226,7 +221,7 @@ impl Connection {
             self.service.reject_unparsed(parse_problem(error, stream.take_parser_response(), stream.has_read_line()));
         let response = Mutex::new(Some(response));
         let service = service_fn(|_: hyper::Request<Incoming>| {
-            let response = response.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+            let response = response.lock().take().unwrap_or_default();
             future::ready(Ok::<_, Infallible>(response))
         });
         let io = TokioIo::new(tokio::io::join(PLACEHOLDER_REQUEST, &mut *stream));

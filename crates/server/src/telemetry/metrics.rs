@@ -11,7 +11,7 @@ use prometheus_client::{
 use ringtrue_console::ConnectorStatuses;
 use ringtrue_domain::{activity, tenancy::Mode};
 use ringtrue_engine::{
-    Engine, callbacks,
+    Engine, courier,
     node::clock_skew,
     ports::connectors::{BreakerPosition, ConnectorState, ConnectorStatus},
 };
@@ -55,7 +55,7 @@ impl Collector for EngineCollector {
         let courier = self.engine.courier().metrics();
         let attempts = courier.attempts.iter().map(|(result, count)| (vec![("result", *result)], *count));
         encode_counters(&mut encoder, "callback_attempts", "Attempts to deliver a callback", attempts)?;
-        let buckets = courier.latency_buckets.iter().zip(bounds_in_seconds(callbacks::LATENCY_BOUNDS_MILLIS));
+        let buckets = courier.latency_buckets.iter().zip(bounds_in_seconds(courier::LATENCY_BOUNDS_MILLIS));
         let buckets = buckets.map(|(count, bound)| (bound, *count)).collect();
         let duration = HistogramData { sum: Duration::from_micros(courier.latency_sum_micros).as_secs_f64(), buckets };
         let (name, help) = ("callback_attempt_duration_seconds", "Duration of callback delivery attempts");

@@ -86,10 +86,10 @@ mod tests {
     use std::io::Seek;
 
     use super::*;
-    use crate::config::RequestLogLevel;
+    use crate::config::LoggedRequests;
 
     fn logged(format: LogFormat, level: &str) -> String {
-        let log = LogSection { format, level: level.parse().unwrap(), requests: RequestLogLevel::Errors };
+        let log = LogSection { format, level: level.parse().unwrap(), requests: LoggedRequests::Errors };
         let mut output = tempfile::tempfile().unwrap();
         let subscriber = Registry::default().with(log_layer(&log, output.try_clone().unwrap(), false));
         tracing::subscriber::with_default(subscriber, || {

@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use ringtrue_test_support::{
     database::Database,
     http_client::{self, HttpResponse, Request},
@@ -172,7 +173,7 @@ async fn create_checks_during(postgres: &OwnPostgres, inject_fault: impl AsyncFn
 }
 
 async fn assert_all_exist(server: &ServerProcess, writing: &CheckWriters) {
-    let created = writing.created.lock().unwrap().clone();
+    let created = writing.created.lock().clone();
     for id in &created {
         let found = server.get(&format!("{CHECKS}/{id}"), &writing.token).await;
         assert_eq!(found.status, 200, "the acknowledged check {id} is lost: {}", found.text());
@@ -211,7 +212,7 @@ impl CheckWriters {
         let request = Request::post(CHECKS).bearer(&self.token).json(&json!({"phone_number": number}));
         let response = timeout(MAX_RESPONSE_TIME, http_client::send(self.address, &request)).await.expect("a response");
         if response.status == 201 {
-            self.created.lock().unwrap().push(response.json()["check_id"].as_str().unwrap().to_owned());
+            self.created.lock().push(response.json()["check_id"].as_str().unwrap().to_owned());
             self.written.count();
         } else {
             assert_unavailable(&response);

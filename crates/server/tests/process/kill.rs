@@ -6,9 +6,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use ringtrue_test_support::{
     database::Database,
     http_client::{HttpResponse, Request, try_send},
@@ -132,7 +133,7 @@ async fn load_until_killed(
     writers.get(&responses, RESPONSES_PER_ROUND).await;
     server.kill();
     writers.join().await;
-    Arc::into_inner(written).unwrap().into_inner().unwrap()
+    Arc::into_inner(written).unwrap().into_inner()
 }
 
 struct Writer {
@@ -159,28 +160,28 @@ impl Writer {
         let created = self.send(Request::new("POST", &credentials).bearer(&self.manager).json(&json!({}))).await?;
         assert_eq!(created.status, 201, "{}", String::from_utf8_lossy(&created.body));
         let client_id = created.json()["client_id"].as_str().unwrap().to_owned();
-        self.written.lock().unwrap().created.insert(client_id.clone());
+        self.written.lock().created.insert(client_id.clone());
 
         if step.is_multiple_of(2) {
             // The result is unknown until the response arrives.
-            self.written.lock().unwrap().created.remove(&client_id);
+            self.written.lock().created.remove(&client_id);
             let path = format!("{credentials}/{client_id}");
             let deleted = self.send(Request::new("DELETE", &path).bearer(&self.manager)).await?;
             assert_eq!(deleted.status, 204);
-            self.written.lock().unwrap().deleted.insert(client_id);
+            self.written.lock().deleted.insert(client_id);
         }
 
         let key = format!("key-{}-{step}", self.name);
-        self.written.lock().unwrap().projects.insert(key.clone(), None);
+        self.written.lock().projects.insert(key.clone(), None);
         let project = self.send(create_project(&self.deployment, &self.manager, &key)).await?;
         assert_eq!(project.status, 201, "{}", String::from_utf8_lossy(&project.body));
-        self.written.lock().unwrap().projects.insert(key, Some(project.json()));
+        self.written.lock().projects.insert(key, Some(project.json()));
 
         let token = self.send(self.deployment.token_request()).await?;
         let token = token.json()["access_token"].as_str().unwrap().to_owned();
         let revoked = self.send(self.deployment.revoke_request(&token)).await?;
         assert_eq!(revoked.status, 200);
-        self.written.lock().unwrap().revoked.push(token);
+        self.written.lock().revoked.push(token);
         Some(())
     }
 

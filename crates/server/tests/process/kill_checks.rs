@@ -10,12 +10,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use ringtrue_engine::ports::entropy::{Entropy, SystemEntropy};
 use ringtrue_test_support::{
     database::Database,
@@ -131,7 +132,7 @@ async fn every_concluded_check_has_its_callback(store: &str, moments: &[KillPoin
     }
     let server = world.deployment.serve();
     let token = world.token.unwrap();
-    let checks = world.log.lock().unwrap().clone();
+    let checks = world.log.lock().clone();
     assert!(checks.len() > rounds * 4, "only {} checks were created", checks.len());
     let verifying = Instant::now();
     let ends = assert_checks_conclude(&server, &world.receiver, &token, checks).await;
@@ -262,7 +263,7 @@ impl Writer {
         let id = text("check_id");
         let (to, body) = (text("receiver_phone_number"), text("expected_sms_body"));
         let check = Check { number: number.clone(), to: to.clone(), body: body.clone(), end: None };
-        self.log.lock().unwrap().insert(id.clone(), check);
+        self.log.lock().insert(id.clone(), check);
         if turn.is_multiple_of(4) {
             return Some(());
         }
@@ -271,7 +272,7 @@ impl Writer {
         self.send(Request::post("/v1/sandbox/inbound-sms").json(&sms)).await?.assert(202);
         let read = self.send(Request::get(&format!("{CHECKS}/{id}"))).await?.assert(200).json();
         if is_ended(&read) {
-            self.log.lock().unwrap().get_mut(&id).unwrap().end = Some(read);
+            self.log.lock().get_mut(&id).unwrap().end = Some(read);
         }
         Some(())
     }

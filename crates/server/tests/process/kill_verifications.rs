@@ -5,12 +5,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use ringtrue_engine::ports::entropy::{Entropy, SystemEntropy};
 use ringtrue_test_support::{
     database::Database,
@@ -99,7 +100,7 @@ async fn every_verification_ends_once(store: &str) {
         receiver.next_round().await;
     }
     let (server, tokens) = (deployment.serve(), tokens.unwrap());
-    let acknowledged = log.lock().unwrap().clone();
+    let acknowledged = log.lock().clone();
     assert!(acknowledged.len() > rounds, "only {} verifications were created", acknowledged.len());
     assert_nothing_is_lost(&server, &tokens, &acknowledged).await;
     let ids: BTreeSet<String> = acknowledged.into_keys().collect();
@@ -216,7 +217,7 @@ impl Writer {
     }
 
     fn record(&self, id: &str, change: impl FnOnce(&mut Acknowledged)) {
-        change(self.log.lock().unwrap().entry(id.to_owned()).or_default());
+        change(self.log.lock().entry(id.to_owned()).or_default());
     }
 
     async fn send(&self, request: Request) -> Option<HttpResponse> {

@@ -4,11 +4,12 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use ringtrue_test_support::http_client::{self, HttpResponse, Request};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockWriteGuard};
@@ -73,7 +74,7 @@ impl RunningLoad {
 
 impl CheckLoad {
     pub fn created(&self) -> BTreeMap<String, Value> {
-        self.created.lock().unwrap().clone()
+        self.created.lock().clone()
     }
 
     /// Waits for the requests in progress, and holds back others while the guard exists.
@@ -101,7 +102,7 @@ impl CheckLoad {
     async fn create(&self, request: Request) -> Value {
         let nodes = self.nodes.read().await;
         let created = self.send_to(&nodes, request).await.assert(201).json();
-        self.created.lock().unwrap().insert(created["check_id"].as_str().unwrap().to_owned(), created.clone());
+        self.created.lock().insert(created["check_id"].as_str().unwrap().to_owned(), created.clone());
         created
     }
 

@@ -1,14 +1,9 @@
 //! Three processes that divide the rate limit of a workspace.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    ops::RangeInclusive,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use jiff::{Timestamp, fmt::rfc2822};
+use parking_lot::Mutex;
 use ringtrue_test_support::{
     database::Database,
     http_client::{self, Request},
@@ -126,10 +121,10 @@ impl Load {
 
     /// The calls admitted in each of the next whole seconds.
     async fn measure(&self, seconds: usize) -> Vec<usize> {
-        self.admitted.lock().unwrap().clear();
+        self.admitted.lock().clear();
         // The first and the last second are not whole.
         let whole = || {
-            let admitted = self.admitted.lock().unwrap();
+            let admitted = self.admitted.lock();
             let last = admitted.len().saturating_sub(1);
             admitted.values().take(last).skip(1).copied().collect::<Vec<_>>()
         };
@@ -148,7 +143,7 @@ async fn call_repeatedly(address: SocketAddr, token: String, admitted: Arc<Mutex
         assert!([200, 429].contains(&response.status), "{response:?}");
         let date = response.header("date").expect("a date");
         let second = rfc2822::parse(date).map(|date| Timestamp::from(date).as_second()).expect("an HTTP date");
-        *admitted.lock().unwrap().entry(second).or_default() += usize::from(response.status == 200);
+        *admitted.lock().entry(second).or_default() += usize::from(response.status == 200);
         calls.tick().await;
     }
 }

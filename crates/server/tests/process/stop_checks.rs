@@ -5,12 +5,13 @@ use std::{
     collections::BTreeSet,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use ringtrue_engine::ports::clock::{Clock, SystemClock};
 use ringtrue_test_support::{
     database::Database,
@@ -125,7 +126,7 @@ impl Writer {
         let number = format!("+9901{turn:06}00");
         let create = Request::post(CHECKS).json(&json!({"phone_number": number}));
         let created = self.send(address, create).await?.assert(201).json();
-        self.acknowledged.lock().unwrap().push(created["check_id"].as_str().unwrap().to_owned());
+        self.acknowledged.lock().push(created["check_id"].as_str().unwrap().to_owned());
         if !turn.is_multiple_of(4) {
             let sms = json!({
                 "from": number, "to": created["receiver_phone_number"], "body": created["expected_sms_body"],
@@ -153,7 +154,7 @@ impl Writer {
 
     /// Checks that exactly the acknowledged checks exist. Returns the concluded ones.
     async fn concluded_checks(&self, server: &ServerProcess) -> BTreeSet<String> {
-        let acknowledged = self.acknowledged.lock().unwrap().clone();
+        let acknowledged = self.acknowledged.lock().clone();
         let mut ended = BTreeSet::new();
         for id in &acknowledged {
             let found = server.get(&format!("{CHECKS}/{id}"), &self.token).await;

@@ -15,7 +15,7 @@ use super::{
     transaction::to_row,
 };
 use crate::{
-    check_row_mapping::{check_columns, has_redirect_session, redirect_session_columns},
+    check_row_mapping::{check_columns, redirect_session_columns},
     operation::{ConcludeCheck, FindCheck, OpenCheck, open_check_columns},
     row::Row,
 };
@@ -206,7 +206,7 @@ fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement
 /// `None`: no check has a redirect session.
 fn delete_redirect_sessions(concluded: &[(&ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'static>> {
     let conclusions = concluded.iter().map(|(operation, _)| &operation.conclusion);
-    let silent = conclusions.filter(|conclusion| has_redirect_session(conclusion.product));
+    let silent = conclusions.filter(|conclusion| conclusion.product.facts().is_silent);
     let checks: Vec<CheckId> = silent.map(|conclusion| conclusion.check).collect();
     let delete = "delete from redirect_sessions using unnest($1::uuid[], $2::smallint[]) as old (check_id, bucket)
                    where redirect_sessions.check_id = old.check_id and redirect_sessions.bucket = old.bucket

@@ -25,14 +25,16 @@ use ringtrue_engine::ports::{
 
 use super::{
     PagedQuery, SqlStore,
+    account_rows::{account_columns, read_account},
     audit::{insert_audit_event, insert_audit_events},
-    members::{read_grants, store_grants, void_invitations},
+    members::void_invitations,
+    memberships::{read_grants, store_grants},
     placeholders,
     row_macs::{
         account_grants_rights, lock_account, lock_signed_account, read_signed_account, sign_account,
         signed_account_columns,
     },
-    sessions::{insert_session, record_success, use_second_factor},
+    sessions::{end_access, insert_session, record_success, use_second_factor},
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
@@ -42,13 +44,6 @@ use crate::{
 
 /// Retention of accounts that were never used to sign in.
 const UNUSED_ACCOUNT_RETENTION_MILLIS: i64 = 7 * 24 * 60 * 60 * 1_000;
-
-macro_rules! account_columns {
-    () => {
-        "accounts.id, accounts.email, accounts.is_admin, accounts.created_at"
-    };
-}
-pub(super) use account_columns;
 
 macro_rules! account_record_columns {
     () => {
@@ -514,15 +509,6 @@ async fn void_invitations_of_administrator(tx: &mut dyn Tx, account: AccountId) 
     Ok(())
 }
 
-pub(super) fn read_account(row: &mut RowReader) -> Result<Account, StoreError> {
-    Ok(Account {
-        id: AccountId(row.uuid("id")?),
-        email: row.parsed("email")?,
-        is_admin: row.boolean("is_admin")?,
-        created_at: row.instant("created_at")?,
-    })
-}
-
 fn read_account_record(row: &mut RowReader) -> Result<AccountRecord, StoreError> {
     Ok(AccountRecord {
         account: read_account(row)?,
@@ -584,13 +570,6 @@ pub(super) async fn delete_expired(tx: &mut dyn Tx, now: Timestamp) -> Result<us
         deleted += deleted_accounts.len();
     }
     Ok(deleted)
-}
-
-/// Ends the sessions and links of an account.
-pub(super) async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
-    tx.run("delete from sessions where account_id = $1", values![account]).await?;
-    tx.run("delete from account_links where account_id = $1", values![account]).await?;
-    Ok(())
 }
 
 async fn has_administrator(tx: &mut dyn Tx) -> Result<bool, StoreError> {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{
-        AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, Lifecycle, NumberHash, OpenState,
-        Sealed,
-    },
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, Lifecycle, NumberHash, OpenState, Sealed},
     page::Page,
     phone::Msisdn,
     product::Product,
@@ -17,7 +14,6 @@ use ringtrue_domain::{
     verification::Method,
 };
 use ringtrue_engine::ports::{
-    activity::UsageDelta,
     callbacks::NewCallback,
     checks::{
         CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, Expectation, MarkedPending, NewCheck,
@@ -30,12 +26,18 @@ use ringtrue_engine::ports::{
 };
 use uuid::Uuid;
 
-use super::{SqlStore, check_list::CheckList, first_id_after, usage, verifications::mark_verification_pending};
+use super::{
+    SqlStore,
+    check_list::CheckList,
+    first_id_after,
+    pending::{mark_verification_pending, marked_pending_from_row, pending_usage_changes},
+    usage,
+};
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_from_row},
     driver::{Database, TransactionEnd, Tx, work},
     operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, number_limit},
-    row::{Row, Value, values},
+    row::{Value, values},
 };
 
 #[async_trait]
@@ -286,30 +288,4 @@ async fn mark_pending<D: Database>(
     let counts: Vec<_> = pending.iter().flat_map(pending_usage_changes).collect();
     usage::apply_changes(tx, &counts).await?;
     Ok(TransactionEnd::Commit(pending))
-}
-
-/// The check, and the verification whose step it is.
-pub(super) fn marked_pending_from_row(row: Row) -> Result<(MarkedPending, Option<CheckId>), StoreError> {
-    let mut row = row.reader("checks");
-    row.uuid("id")?;
-    let marked = MarkedPending {
-        project: ProjectId(row.uuid("project_id")?),
-        product: row.parsed("product")?,
-        created_at: row.instant("created_at")?,
-        network: row.parsed_or_null("network_id")?,
-    };
-    Ok((marked, row.uuid_or_null("verification_id")?.map(CheckId)))
-}
-
-pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {
-    let pending = UsageDelta {
-        project: check.project,
-        product: check.product,
-        at: check.created_at,
-        status: CheckStatus::Pending,
-        matched: None,
-        network: check.network.clone(),
-        delta: 1,
-    };
-    [UsageDelta { status: CheckStatus::Accepted, delta: -1, ..pending.clone() }, pending]
 }

@@ -14,7 +14,7 @@ use ringtrue_engine::ports::{
 };
 use tokio::sync::Notify;
 
-use super::{SqlStore, audit::insert_audit_event, row_macs};
+use super::{SqlStore, audit::insert_audit_event, signed_tables};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, Value, values},
@@ -130,7 +130,7 @@ impl<D: Database> KeyStore for SqlStore<D> {
 
     async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError> {
         let signer = self.signer()?;
-        self.database.read(work!(|tx| row_macs::find_altered_rows(tx, &*signer, limit).await)).await
+        self.database.read(work!(|tx| signed_tables::find_altered_rows(tx, &*signer, limit).await)).await
     }
 
     async fn reset_hash_key(
@@ -141,7 +141,9 @@ impl<D: Database> KeyStore for SqlStore<D> {
     ) -> Result<HashKeyReset, StoreError> {
         let (key, old, event) = (key.clone(), self.signer()?, audit.clone());
         self.change_control_plane(work!(|tx, version| {
-            let reset = row_macs::reset_hash_key(tx, &key, version, (&*old, &*signer)).await?;
+            let reset = signed_tables::replace_macs(tx, version, (&*old, &*signer)).await?;
+            tx.run("delete from sealed_keys where purpose = 'hash'", &[]).await?;
+            insert_key(tx, &key, version).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(reset))
         }))
@@ -216,11 +218,7 @@ async fn newest_key(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId
     Ok(row.map(row_mapping::key_from_row).transpose()?.map(|key| key.id))
 }
 
-pub(super) async fn insert_key(
-    tx: &mut dyn Tx,
-    key: &SealedKey,
-    version: ControlPlaneVersion,
-) -> Result<(), StoreError> {
+async fn insert_key(tx: &mut dyn Tx, key: &SealedKey, version: ControlPlaneVersion) -> Result<(), StoreError> {
     tx.run(
         concat!(
             "insert into sealed_keys (",

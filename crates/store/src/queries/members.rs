@@ -16,12 +16,10 @@ use ringtrue_engine::ports::{
 
 use super::{
     PagedQuery, SqlStore,
-    accounts::{account_columns, read_account},
+    account_rows::{account_columns, read_account},
     audit::{insert_audit_event, insert_audit_events},
-    row_macs::{
-        account_grants_rights, invitation_fields, membership_fields, read_mac, sign_account, signed_invitation,
-        signed_membership,
-    },
+    memberships::{find_grants, store_grants},
+    row_macs::{account_grants_rights, invitation_fields, read_mac, sign_account, signed_invitation},
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
@@ -349,87 +347,4 @@ async fn accept(
         store_grants(tx, signer, account, MembershipGrants { workspace, manual: Some(role), claimed }).await?;
     }
     Ok(true)
-}
-
-macro_rules! grants_columns {
-    () => {
-        "workspace_id, role, claim_role, manual_role"
-    };
-}
-pub(super) use grants_columns;
-
-/// The grants of an account, without altered ones.
-pub(super) async fn read_grants(
-    tx: &mut dyn Tx,
-    signer: &dyn RowSigner,
-    account: AccountId,
-) -> Result<Vec<MembershipGrants>, StoreError> {
-    let select =
-        concat!("select row_mac, ", grants_columns!(), " from memberships where account_id = $1 order by workspace_id");
-    let rows = tx.run(select, values![account]).await?;
-    let verified = rows.into_iter().map(|row| verified_grants(row, signer, account));
-    verified.filter_map(Result::transpose).collect()
-}
-
-/// Reads `row_mac` and the grants. `None`: the row was altered.
-fn verified_grants(
-    row: Row,
-    signer: &dyn RowSigner,
-    account: AccountId,
-) -> Result<Option<MembershipGrants>, StoreError> {
-    let mut row = row.reader("memberships");
-    let mac = read_mac(&mut row)?;
-    let (grants, role) = grants_from_reader(&mut row)?;
-    let is_valid = signed_membership(account, &grants, role, mac).grants_rights(signer)?;
-    Ok(is_valid.then_some(grants))
-}
-
-/// The grants, and the column `role`. Rows without a claim have no `manual_role`: there `role` is the manual one.
-pub(super) fn grants_from_reader(row: &mut RowReader) -> Result<(MembershipGrants, Role), StoreError> {
-    grants_or_null(row)?.ok_or_else(|| row.corrupt("workspace_id", "null"))
-}
-
-/// As [`grants_from_reader`], of a row that an outer join may have left empty.
-pub(super) fn grants_or_null(row: &mut RowReader) -> Result<Option<(MembershipGrants, Role)>, StoreError> {
-    let (workspace, role) = (row.uuid_or_null("workspace_id")?.map(WorkspaceId), row.parsed_or_null("role")?);
-    let (claimed, manual) = (row.parsed_or_null("claim_role")?, row.parsed_or_null("manual_role")?);
-    let (Some(workspace), Some(role)) = (workspace, role) else { return Ok(None) };
-    let manual = if claimed.is_some() { manual } else { Some(role) };
-    Ok(Some((MembershipGrants { workspace, manual, claimed }, role)))
-}
-
-/// `None`: not a member, or the membership was altered.
-async fn find_grants(
-    tx: &mut dyn Tx,
-    signer: &dyn RowSigner,
-    account: AccountId,
-    workspace: WorkspaceId,
-) -> Result<Option<MembershipGrants>, StoreError> {
-    let select =
-        concat!("select row_mac, ", grants_columns!(), " from memberships where account_id = $1 and workspace_id = $2");
-    let row = tx.first(select, values![account, workspace]).await?;
-    row.map_or(Ok(None), |row| verified_grants(row, signer, account))
-}
-
-/// Inserts or replaces a membership. Does nothing without a role.
-pub(super) async fn store_grants(
-    tx: &mut dyn Tx,
-    signer: &dyn RowSigner,
-    account: AccountId,
-    grants: MembershipGrants,
-) -> Result<(), StoreError> {
-    let Some(role) = grants.role() else { return Ok(()) };
-    let manual = grants.manual.filter(|_| grants.claimed.is_some());
-    let mac = signer.sign(&membership_fields(account, &grants, role))?;
-    let [claimed, manual] = [grants.claimed, manual].map(|role| role.map(|role| role.into_str()));
-    tx.run(
-        "insert into memberships (account_id, workspace_id, role, claim_role, manual_role, row_mac)
-         values ($1, $2, $3, $4, $5, $6)
-         on conflict (account_id, workspace_id) do update
-           set role = excluded.role, claim_role = excluded.claim_role, manual_role = excluded.manual_role,
-               row_mac = excluded.row_mac",
-        values![account, grants.workspace, role.into_str(), claimed, manual, mac.0],
-    )
-    .await?;
-    Ok(())
 }

@@ -6,9 +6,11 @@
 //! Frequent operations run in batches, which each database implements in its own way: see
 //! [`operation`](crate::operation).
 
+mod account_rows;
 mod accounts;
 mod activity;
 mod audit;
+mod bucket;
 mod callbacks;
 mod check_list;
 mod checks;
@@ -17,12 +19,15 @@ mod deployment;
 pub(crate) mod idempotency;
 mod leases;
 mod members;
+mod memberships;
+mod pending;
 pub(crate) mod privacy;
 mod requests;
 mod retention;
 mod row_macs;
 mod sandbox;
 mod sessions;
+mod signed_tables;
 mod sms_parts;
 mod tenants;
 pub(crate) mod usage;

@@ -25,9 +25,9 @@ use ringtrue_engine::ports::{
 
 use super::{
     SqlStore,
-    accounts::{account_columns, end_access, read_account},
+    account_rows::{account_columns, read_account},
     audit::{insert_audit_event, insert_audit_events},
-    members::{grants_or_null, read_grants},
+    memberships::{grants_or_null, read_grants},
     placeholders,
     row_macs::{
         link_fields, lock_account, read_mac, read_signed_account, session_fields, sign_account, signed_account_columns,
@@ -481,4 +481,11 @@ fn failed_logins_from_row(row: Row) -> Result<FailedLogins, StoreError> {
     let mut row = row.reader("login_throttle");
     let count = u32::try_from(row.int("failed_attempts")?).unwrap_or(u32::MAX);
     Ok(FailedLogins { count, last_at: row.instant("last_attempt_at")? })
+}
+
+/// Ends the sessions and links of an account.
+pub(super) async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
+    tx.run("delete from sessions where account_id = $1", values![account]).await?;
+    tx.run("delete from account_links where account_id = $1", values![account]).await?;
+    Ok(())
 }

@@ -11,7 +11,6 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     activity::UsageDelta,
-    checks::MarkedPending,
     hashes::TokenHash,
     store::StoreError,
     verifications::{
@@ -22,14 +21,14 @@ use ringtrue_engine::ports::{
 
 use super::{
     SqlStore,
-    checks::{marked_pending_from_row, pending_usage_changes},
+    bucket::{bucket_column, in_bucket, in_buckets},
     idempotency::store_response,
+    pending::{mark_verification_pending, pending_usage_changes},
     placeholders, usage,
 };
 use crate::{
     check_row_mapping::{
-        check_columns, has_redirect_session, progress_from_row, progress_to_json, verification_columns,
-        verification_from_row,
+        check_columns, progress_from_row, progress_to_json, verification_columns, verification_from_row,
     },
     driver::{Database, TransactionEnd, Tx, work},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
@@ -166,20 +165,6 @@ fn counted_times(newest_first: Vec<Row>) -> Result<Vec<i64>, StoreError> {
     newest_first.into_iter().rev().map(|row| row.reader("checks").int("created_at")).collect()
 }
 
-/// The condition that leads to the shard of a check. `table` is empty or ends in a dot.
-fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
-    if D::HAS_BUCKETS { format!("and {table}bucket = {}", check.bucket().number()) } else { String::new() }
-}
-
-/// The condition that leads to the shards of several checks.
-fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String {
-    if !D::HAS_BUCKETS {
-        return String::new();
-    }
-    let buckets: Vec<_> = checks.iter().map(|check| check.bucket().number().to_string()).collect();
-    format!("and {table}bucket in ({})", buckets.join(", "))
-}
-
 fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError> {
     let mut row = row.reader("verifications");
     let id = CheckId(row.uuid("check_id")?);
@@ -190,11 +175,6 @@ fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError>
         has_verdict: row.boolean("has_verdict")?,
     };
     Ok((id, version))
-}
-
-/// The column and the value for an insert, each after a comma.
-fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
-    if D::HAS_BUCKETS { (", bucket", format!(", {}", check.bucket().number())) } else { ("", String::new()) }
 }
 
 /// Everything of a move, in the order of tables of the batches. The first statement locks the verification's row, so
@@ -343,7 +323,7 @@ async fn conclude<D: Database>(
         ];
         tx.query(insert.into(), values).await?;
     }
-    if has_redirect_session(conclusion.product) {
+    if conclusion.product.facts().is_silent {
         // The delete waits for a concurrent verdict and then sees it.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
         let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
@@ -444,22 +424,6 @@ async fn mark_pending<D: Database>(
     let marked = mark_verification_pending::<D>(tx, verification, at).await?;
     counts.extend(marked.iter().flat_map(pending_usage_changes));
     Ok(marked.is_none())
-}
-
-/// `None`: it is pending already, or concluded.
-pub(super) async fn mark_verification_pending<D: Database>(
-    tx: &mut dyn Tx,
-    verification: CheckId,
-    at: Timestamp,
-) -> Result<Option<MarkedPending>, StoreError> {
-    let update = format!(
-        "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
-          where id = $2 and status = 'ACCEPTED' {}
-         returning id, project_id, product, created_at, network_id, verification_id",
-        in_bucket::<D>("", verification)
-    );
-    let row = tx.query(update.into(), values![at, verification]).await?.pop();
-    row.map(|row| marked_pending_from_row(row).map(|(marked, _)| marked)).transpose()
 }
 
 /// Replaces the deadline of a verification by that of its next step.

@@ -5,9 +5,12 @@
 //! waiting for it longer than [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
 
 mod backup;
+mod batch_transaction;
 mod checkpointer;
+mod concluded_check_rows;
 mod connection;
 mod disk_probe;
+mod job;
 mod operations;
 mod readers;
 mod schema;
@@ -113,7 +116,7 @@ impl Sqlite {
     }
 }
 
-impl<O: writer::WriteOp> Run<O> for Sqlite {
+impl<O: batch_transaction::WriteOp> Run<O> for Sqlite {
     fn run(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + Send {
         with_call_timeout(self.writer.run_op(op))
     }

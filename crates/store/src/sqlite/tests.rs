@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{
     Sqlite,
-    writer::{BatchTransaction, WriteOp},
+    batch_transaction::{BatchTransaction, WriteOp},
 };
 use crate::{
     StoreOptions,

@@ -26,7 +26,7 @@ use std::{
 use ringtrue_engine::ports::store::StoreError;
 use tokio::sync::watch;
 
-use super::writer::QueuedJob;
+use super::job::QueuedJob;
 
 const SYNC_FAILED: &str = "WAL fsync failed; restart the process to recover";
 

@@ -11,29 +11,26 @@
 //! The queue is bounded. A job whose caller has gone before its batch starts is skipped.
 
 use std::{
-    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    ptr, thread,
+    thread,
     time::{Duration, Instant},
 };
 
-use ringtrue_engine::ports::{activity::UsageDelta, store::StoreError};
-use rusqlite::{CachedStatement, Connection, Statement, params_from_iter};
+use ringtrue_engine::ports::store::StoreError;
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    connection::{Access, SqliteTx, collect_rows, execute, open, poll_ready, store_error},
-    operations::ConcludedCheckRows,
+    batch_transaction::{BatchTransaction, WriteOp},
+    connection::{Access, execute, open},
+    job::{ClosureJob, Effect, QueuedClosure, QueuedJob, QueuedWriteOp, WriteOpJob, WriterJob},
     thread_stopped_error,
     wal_syncer::{CommittedBatch, DurabilityWatch, WalSyncer, complete_jobs},
 };
 use crate::{
     batch_delay::BatchDelay,
     driver::{TransactionEnd, Work},
-    operation::{InsertCheck, Operation},
-    queries::usage,
-    row::{Row, Value},
 };
 
 const QUEUE_CAPACITY: usize = 8_192;
@@ -73,8 +70,7 @@ impl Writer {
     /// Runs `work` in one of the next batches, and returns when its commit is durable.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         let (reply, result) = oneshot::channel();
-        let job = ClosureJob { state: ClosureState::Queued(work), reply };
-        self.submit(WriterJob::Closure(Box::new(job)), result).await
+        self.submit(WriterJob::Closure(Box::new(ClosureJob::new(work, reply))), result).await
     }
 
     /// Runs a write op in one of the next batches. Returns when its commit is durable, or when it is committed if the
@@ -83,7 +79,7 @@ impl Writer {
     /// Boxes the op before the future is built, which keeps the caller's future small.
     pub(super) fn run_op<O: WriteOp>(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + use<'_, O> {
         let (reply, result) = oneshot::channel();
-        self.submit(WriterJob::WriteOp(Box::new(WriteOpJob { op, result: None, reply })), result)
+        self.submit(WriterJob::WriteOp(Box::new(WriteOpJob::new(op, reply))), result)
     }
 
     async fn submit<T>(
@@ -248,229 +244,4 @@ fn execute_sql(connection: &Connection, sql: &'static str) -> Result<(), String>
         StoreError::Unavailable(reason) | StoreError::Refused(reason) => reason,
         other => other.to_string(),
     })
-}
-
-/// A frequent write of the data plane.
-///
-/// The write ops of a batch run without a savepoint each. An op should roll back before its first write: otherwise the
-/// whole batch runs again, with savepoints.
-pub(super) trait WriteOp: Operation {
-    /// Whether the caller gets the result only after the fsync. `false` suits an intermediate step whose result is not
-    /// reported outside: the write that follows it is durable only together with it.
-    fn waits_for_sync(&self) -> bool {
-        true
-    }
-
-    /// Runs again if the batch is rolled back.
-    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<Self::Output>, StoreError>;
-}
-
-/// The transaction of a batch of write ops. It shares prepared statements between them, and defers inserts of concluded
-/// checks and counter updates to one write at the end.
-pub(super) struct BatchTransaction<'c> {
-    connection: &'c Connection,
-    statements: Vec<(&'static str, CachedStatement<'c>)>,
-    concluded: ConcludedCheckRows,
-    counts: Vec<UsageDelta>,
-}
-
-/// Lengths of the deferred writes.
-#[derive(Clone, Copy)]
-struct DeferredMark {
-    concluded: usize,
-    counts: usize,
-}
-
-impl<'c> BatchTransaction<'c> {
-    fn new(connection: &'c Connection) -> Self {
-        BatchTransaction {
-            connection,
-            statements: Vec::new(),
-            concluded: ConcludedCheckRows::default(),
-            counts: Vec::new(),
-        }
-    }
-
-    fn deferred_mark(&self) -> DeferredMark {
-        DeferredMark { concluded: self.concluded.len(), counts: self.counts.len() }
-    }
-
-    fn discard_deferred_since(&mut self, mark: DeferredMark) {
-        self.concluded.truncate(mark.concluded);
-        self.counts.truncate(mark.counts);
-    }
-
-    fn write_deferred(self) -> Result<(), StoreError> {
-        self.concluded.write(self.connection)?;
-        for (sql, values) in usage::upsert_counters(&self.counts)? {
-            execute(self.connection, sql, &values)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the number of changed rows. Cheaper than `returning`, for which `SQLite` builds a temporary table.
-    pub(super) fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
-        let changed = self.statement(sql).and_then(|statement| statement.execute(params_from_iter(values)));
-        changed.map_err(|error| store_error(&error))
-    }
-
-    pub(super) fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let found = self.statement(sql).and_then(|statement| collect_rows(statement, values));
-        found.map_err(|error| store_error(&error))
-    }
-
-    pub(super) fn query_first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
-        Ok(self.query(sql, values)?.into_iter().next())
-    }
-
-    pub(super) fn defer_insert(&mut self, new: &InsertCheck) {
-        self.concluded.add(new);
-    }
-
-    pub(super) fn defer_counts(&mut self, counts: impl IntoIterator<Item = UsageDelta>) {
-        self.counts.extend(counts);
-    }
-
-    fn statement(&mut self, sql: &'static str) -> rusqlite::Result<&mut Statement<'c>> {
-        // Compares addresses: comparing the texts would cost more than some statements.
-        let known = self.statements.iter().position(|(known, _)| ptr::eq(*known, sql));
-        let index = known.unwrap_or(self.statements.len());
-        if known.is_none() {
-            self.statements.push((sql, self.connection.prepare_cached(sql)?));
-        }
-        Ok(&mut self.statements[index].1)
-    }
-}
-
-/// A job in the writer's queue or in a batch.
-pub(super) trait QueuedJob: Send {
-    /// Whether the caller still waits for the result.
-    fn is_awaited(&self) -> bool;
-    fn waits_for_sync(&self) -> bool;
-    /// Sends the result to the caller, given the outcome of the batch.
-    fn complete(self: Box<Self>, batch: &Result<(), String>);
-}
-
-trait QueuedWriteOp: QueuedJob {
-    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect;
-    /// Replaces the result of an op that ran, but whose deferred writes failed.
-    fn fail(&mut self, error: StoreError);
-}
-
-trait QueuedClosure: QueuedJob {
-    fn run(&mut self, connection: &mut Connection) -> Effect;
-}
-
-enum WriterJob {
-    WriteOp(Box<dyn QueuedWriteOp>),
-    Closure(Box<dyn QueuedClosure>),
-}
-
-/// What to do with the writes of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    Keep,
-    Discard,
-}
-
-type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
-
-struct WriteOpJob<O: WriteOp> {
-    op: O,
-    result: Option<Result<O::Output, StoreError>>,
-    reply: Reply<O::Output>,
-}
-
-impl<O: WriteOp> QueuedJob for WriteOpJob<O> {
-    fn is_awaited(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn waits_for_sync(&self) -> bool {
-        self.op.waits_for_sync()
-    }
-
-    fn complete(self: Box<Self>, batch: &Result<(), String>) {
-        send_reply(self.reply, batch, self.result);
-    }
-}
-
-impl<O: WriteOp> QueuedWriteOp for WriteOpJob<O> {
-    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect {
-        self.result = None;
-        let (effect, result) = split_end(self.op.run(tx));
-        self.result = Some(result);
-        effect
-    }
-
-    fn fail(&mut self, error: StoreError) {
-        self.result = Some(Err(error));
-    }
-}
-
-struct ClosureJob<W, T> {
-    state: ClosureState<W, T>,
-    reply: Reply<T>,
-}
-
-enum ClosureState<W, T> {
-    Queued(W),
-    Done(Result<T, StoreError>),
-    /// Also the state after a panic.
-    Running,
-}
-
-impl<T, W> QueuedJob for ClosureJob<W, T>
-where
-    T: Send + 'static,
-    W: Work<TransactionEnd<T>>,
-{
-    fn is_awaited(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn waits_for_sync(&self) -> bool {
-        true
-    }
-
-    fn complete(self: Box<Self>, batch: &Result<(), String>) {
-        let result = match self.state {
-            ClosureState::Done(result) => Some(result),
-            ClosureState::Queued(_) | ClosureState::Running => None,
-        };
-        send_reply(self.reply, batch, result);
-    }
-}
-
-impl<T, W> QueuedClosure for ClosureJob<W, T>
-where
-    T: Send + 'static,
-    W: Work<TransactionEnd<T>>,
-{
-    fn run(&mut self, connection: &mut Connection) -> Effect {
-        let ClosureState::Queued(work) = mem::replace(&mut self.state, ClosureState::Running) else {
-            return Effect::Discard;
-        };
-        let (effect, result) = split_end(poll_ready(work(&mut SqliteTx { connection })));
-        self.state = ClosureState::Done(result);
-        effect
-    }
-}
-
-fn split_end<T>(end: Result<TransactionEnd<T>, StoreError>) -> (Effect, Result<T, StoreError>) {
-    match end {
-        Ok(TransactionEnd::Commit(output)) => (Effect::Keep, Ok(output)),
-        Ok(TransactionEnd::Rollback(output)) => (Effect::Discard, Ok(output)),
-        Err(error) => (Effect::Discard, Err(error)),
-    }
-}
-
-fn send_reply<T>(reply: Reply<T>, batch: &Result<(), String>, result: Option<Result<T, StoreError>>) {
-    let result = match (batch, result) {
-        (Err(reason), _) => Err(StoreError::Unavailable(reason.clone())),
-        (Ok(()), Some(result)) => result,
-        (Ok(()), None) => Err(StoreError::Refused("the write panicked".to_owned())),
-    };
-    // The caller may have dropped its future.
-    drop(reply.send(result));
 }

@@ -235,8 +235,9 @@ impl CheckForm {
 
     fn parse(fields: &FormFields) -> Self {
         let text = |name| fields.get(name).unwrap_or_default().to_owned();
+        let named = fields.get("product").and_then(|name| name.parse::<Product>().ok());
         CheckForm {
-            product: fields.get("product").and_then(|name| name.parse().ok()).unwrap_or(Product::ReverseSms),
+            product: named.filter(|product| product.facts().has_checks).unwrap_or(Product::ReverseSms),
             number: text("number"),
             reference: text("reference"),
             callback_url: text("callback_url"),
@@ -244,8 +245,9 @@ impl CheckForm {
         }
     }
 
-    fn is_product(&self, product: &str) -> bool {
-        self.product.into_str() == product
+    /// Values, titles, and whether they are selected.
+    fn products(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        Product::WITH_CHECKS.iter().map(|product| (product.into_str(), product.title(), *product == self.product))
     }
 }
 
@@ -304,12 +306,12 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             Ok(PhoneScreen::Sms(Box::new(SmsDraft::new(&created, &check_form.number))))
         }
         Product::SecureSna | Product::Discovery => {
-            let phone_number = (check_form.product == Product::SecureSna).then_some(phone_number);
+            let phone_number = check_form.product.facts().takes_number.then_some(phone_number);
             let new = CreateSilent { phone_number, reference, callback_url, ..CreateSilent::default() };
             let created = app.engine.silent.create_silent(&access.project, check_form.product, new, None).await?;
             Ok(PhoneScreen::Browser(Box::new(SimulatedBrowser::new(&created, &check_form.number))))
         }
-        Product::SimSwap | Product::Eligibility => {
+        Product::SimSwap => {
             let new = CreateSimSwap { phone_number, period: None, reference };
             let check = app.engine.checks.create_sim_swap(&access.project, new, None).await?;
             Ok(PhoneScreen::SimSwap(SimSwapResult::new(&check)))
@@ -319,6 +321,8 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             let created = app.engine.verifications.create(&access.project, new, None).await?;
             Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
         }
+        // `CheckForm::parse` accepts products with checks only.
+        product => Err(CreateFailure::InvalidInput(format!("{} has no checks", product.title()))),
     }
 }
 

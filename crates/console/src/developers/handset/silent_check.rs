@@ -79,7 +79,7 @@ impl SimulatedBrowser {
     }
 
     fn for_check(check: CheckId, product: Product, sim: &str, token: &str) -> Self {
-        let checks = if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" };
+        let checks = product.facts().api_path.last().copied().unwrap_or_default();
         SimulatedBrowser {
             check: check.to_string(),
             product,
@@ -255,10 +255,8 @@ pub async fn redeem(State(app): State<App>, ids: PathParameters, form: SessionFo
 }
 
 fn parse_product(fields: &FormFields) -> Product {
-    match fields.get("product") {
-        Some("discovery") => Product::Discovery,
-        _ => Product::SecureSna,
-    }
+    let named = fields.get("product").and_then(|name| name.parse::<Product>().ok());
+    named.filter(|product| product.facts().is_silent).unwrap_or(Product::SecureSna)
 }
 
 #[cfg(test)]

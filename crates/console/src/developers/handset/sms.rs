@@ -126,13 +126,13 @@ impl FaultFields {
         };
         let spoofed_from = Some(&*self.spoofed_from).filter(|sender| !sender.is_empty()).map(SmsSender::parse);
         Ok(SmsFaults {
-            late_seconds: number("delay", &self.late_seconds, SmsFaults::LATE_SECONDS)?,
-            extra_copies: number("duplicates", &self.extra_copies, SmsFaults::EXTRA_COPIES)?,
+            late_seconds: number("delay", &self.late_seconds, SmsFaults::ALLOWED_LATE_SECONDS)?,
+            extra_copies: number("duplicates", &self.extra_copies, SmsFaults::ALLOWED_EXTRA_COPIES)?,
             spoofed_from: spoofed_from.transpose().map_err(|error| format!("invalid sender: {error}"))?,
             garbled: self.garbled,
-            parts: number("parts", &self.parts, SmsFaults::PARTS)?,
+            parts: number("parts", &self.parts, SmsFaults::ALLOWED_PARTS)?,
             out_of_order: self.out_of_order,
-            link_drops: number("connection losses", &self.link_drops, SmsFaults::LINK_DROPS)?,
+            link_drops: number("connection losses", &self.link_drops, SmsFaults::ALLOWED_LINK_DROPS)?,
         })
     }
 }

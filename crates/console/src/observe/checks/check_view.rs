@@ -3,17 +3,11 @@
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
     product::Product,
-    reverse_sms::SEARCH_FIELDS,
-    search::Field,
-    sim_swap::{self, OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
-    verification,
+    sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
 };
 use ringtrue_web::parameters::PathParameters;
 
 use crate::page::{Badge, MenuSection, UtcTime, error::ConsoleError};
-
-/// Products with checks.
-pub const PRODUCTS: [Product; 5] = Product::WITH_CHECKS;
 
 #[derive(Debug)]
 pub struct CheckRow {
@@ -46,7 +40,7 @@ impl CheckRow {
 
 pub fn parse_product(ids: &PathParameters) -> Result<Product, ConsoleError> {
     let named = ids.get("product").and_then(|name| name.parse().ok());
-    named.filter(|product| PRODUCTS.contains(product)).ok_or_else(ConsoleError::not_found)
+    named.filter(|product: &Product| product.facts().has_checks).ok_or_else(ConsoleError::not_found)
 }
 
 pub fn result_label(check: &AnyCheck) -> String {
@@ -97,14 +91,6 @@ fn format_minutes(minutes: u32) -> String {
 /// The last digits of the claimed number; the others are not stored.
 pub fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
-}
-
-pub fn search_fields(product: Product) -> &'static [Field] {
-    match product {
-        Product::Verification => &verification::SEARCH_FIELDS,
-        Product::SimSwap => &sim_swap::SEARCH_FIELDS,
-        Product::ReverseSms | Product::SecureSna | Product::Discovery | Product::Eligibility => &SEARCH_FIELDS,
-    }
 }
 
 /// The menu entry of a product's checks.

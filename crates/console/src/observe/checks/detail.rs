@@ -211,15 +211,8 @@ fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
 
 /// Commands that retrieve this check and create a similar one.
 fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)> {
-    let path = match check.product {
-        Product::ReverseSms => "number-verification/reverse-sms-checks",
-        Product::SecureSna => "number-verification/secure-sna-checks",
-        Product::Discovery => "number-verification/discovery-checks",
-        Product::SimSwap | Product::Eligibility => "sim-swap-checks",
-        Product::Verification => "verifications",
-    };
     let mut body = serde_json::Map::new();
-    if check.product != Product::Discovery {
+    if check.product.facts().takes_number {
         // The number is not stored.
         body.insert("phone_number".to_owned(), "+990123456710".into());
     }
@@ -227,7 +220,7 @@ fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)
         body.insert("reference_id".to_owned(), reference.as_str().into());
     }
     let body = shell_quote(&serde_json::Value::Object(body).to_string());
-    let curl = format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}");
+    let curl = format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}{}", check.product.api_path());
     let create = format!("{curl} -H \"Content-Type: application/json\" -d {body}");
     let (retrieve_title, create_title) = match check.product {
         Product::Verification => ("Retrieve this verification", "Create a similar verification"),

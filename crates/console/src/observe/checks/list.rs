@@ -10,7 +10,7 @@ use jiff::{civil::Date, tz::TimeZone};
 use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckStatus, Reference},
     page::{Page, PageRequest},
-    product::Product,
+    product::{Product, VerdictKind},
     search::{self, Filter, SearchError},
     timestamp,
 };
@@ -22,7 +22,7 @@ use ringtrue_web::{
 
 use crate::{
     observe::checks::{
-        check_view::{CheckRow, PRODUCTS, masked_number, menu_section, parse_product, result_label, search_fields},
+        check_view::{CheckRow, masked_number, menu_section, parse_product, result_label},
         filters::CheckFilters,
     },
     page::{
@@ -90,10 +90,10 @@ fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date
         ("Expired", CheckStatus::Expired),
         ("Error", CheckStatus::Error),
     ];
-    let results = match product {
-        Product::Discovery => vec![],
-        Product::SimSwap => vec![("No SIM change", true), ("SIM changed", false)],
-        _ => vec![("Match", true), ("No match", false)],
+    let results = match product.facts().verdict {
+        VerdictKind::None | VerdictKind::Number => vec![],
+        VerdictKind::SimChange => vec![("No SIM change", true), ("SIM changed", false)],
+        VerdictKind::Match => vec![("Match", true), ("No match", false)],
     };
     let days = [("Today", 1), ("7 days", 7), ("30 days", 30)];
     let status = |(title, status)| chip(title, filters.statuses.contains(&status), filters.toggle_status(status));
@@ -128,7 +128,7 @@ impl SearchErrorView {
 
 /// `None` matches all checks.
 fn parse_search(search: &str, product: Product) -> Result<Option<Filter>, SearchError> {
-    if search.is_empty() { Ok(None) } else { search::parse(search, search_fields(product)).map(Some) }
+    if search.is_empty() { Ok(None) } else { search::parse(search, product.facts().search_fields).map(Some) }
 }
 
 /// `GET …/projects/{project_id}/checks/{product}`
@@ -171,7 +171,7 @@ async fn list(
         title: other.title(),
         is_current: other == product,
     };
-    let tabs = PRODUCTS.into_iter().map(tab).collect();
+    let tabs = Product::WITH_CHECKS.iter().copied().map(tab).collect();
     let filters = filters.unwrap_or_default();
     let today = app.engine.clock().now().to_zoned(TimeZone::UTC).date();
     let date = |date: Option<Date>| date.map(|date| date.to_string()).unwrap_or_default();

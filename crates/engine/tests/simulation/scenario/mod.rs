@@ -14,8 +14,8 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
-    callbacks,
     checks::reverse_sms::CreateReverseSms,
+    courier,
     ports::{
         callbacks::CallbackState,
         clock::{Clock, ManualClock},
@@ -32,13 +32,13 @@ use crate::{
 
 /// Few numbers, so that checks interfere. Even numbers, which have no special script in the sandbox.
 const NUMBERS: [&str; 4] = ["+990123456700", "+990123456702", "+990123456704", "+990123456706"];
-const TIGHT_LIMITS: callbacks::CourierLimits = callbacks::CourierLimits {
-    in_flight: 4,
-    unproven_in_flight: 2,
-    poor_in_flight: 2,
-    per_destination: 2,
-    queued: 6,
-    queued_per_destination: 3,
+const TIGHT_LIMITS: courier::CourierLimits = courier::CourierLimits {
+    concurrency: 4,
+    unproven_concurrency: 2,
+    poor_concurrency: 2,
+    concurrency_per_destination: 2,
+    queue: 6,
+    queue_per_destination: 3,
 };
 
 pub struct Scenario {
@@ -58,7 +58,7 @@ impl Scenario {
         let clock = Arc::new(ManualClock::at(START));
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
         let entropy = Arc::new(SeededEntropy::new(rng.next()));
-        let limits = if rng.percent_chance(50) { TIGHT_LIMITS } else { callbacks::CourierLimits::default() };
+        let limits = if rng.percent_chance(50) { TIGHT_LIMITS } else { courier::CourierLimits::default() };
         let operator = Arc::default();
         let machine = Machine::new(template, Environment { clock, entropy, receivers, operator, limits });
         let process = Some(machine.start_process());

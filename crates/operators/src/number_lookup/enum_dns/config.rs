@@ -25,7 +25,7 @@ pub struct EnumConfig {
     pub tries: u32,
     /// Randomises the case of letters in the name (DNS 0x20), which makes forged responses harder. If a server does not
     /// preserve the case, the query is repeated over TCP.
-    pub randomize_case: bool,
+    pub mixed_case: bool,
     pub rules: RecordRules,
     pub breaker: BreakerSettings,
 }
@@ -38,7 +38,7 @@ impl EnumConfig {
             suffix: "e164.arpa".to_owned(),
             timeout: Duration::from_millis(800),
             tries: 2,
-            randomize_case: true,
+            mixed_case: true,
             rules: RecordRules::default(),
             breaker: BreakerSettings::default(),
         }

@@ -125,8 +125,8 @@ impl EnumDns {
     }
 
     async fn query_address(&self, address: SocketAddr, number: &Msisdn, edns: bool) -> EnumDecision {
-        let EnumConfig { suffix, timeout, randomize_case, rules, .. } = &self.config;
-        let Some(query) = EnumQuery::new(number, suffix, &*self.entropy, *randomize_case, edns) else {
+        let EnumConfig { suffix, timeout, mixed_case, rules, .. } = &self.config;
+        let Some(query) = EnumQuery::new(number, suffix, &*self.entropy, *mixed_case, edns) else {
             return EnumDecision::Final(Err(LookupError::InvalidResponse));
         };
         match send_query(address, &query, *timeout).await {
@@ -262,9 +262,9 @@ pub struct EnumAnswer {
 
 impl EnumQuery {
     /// `None`: the suffix is too long; the configuration rules that out.
-    pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, randomize_case: bool, edns: bool) -> Option<Self> {
+    pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, mixed_case: bool, edns: bool) -> Option<Self> {
         let id = u16::from_be_bytes(entropy.bytes());
-        let suffix = if randomize_case { with_random_case(suffix, entropy) } else { suffix.to_owned() };
+        let suffix = if mixed_case { with_random_case(suffix, entropy) } else { suffix.to_owned() };
         let reversed: String = number.digits().chars().rev().flat_map(|digit| [digit, '.']).collect();
         let name = Name::from_ascii(format!("{reversed}{suffix}.")).ok()?;
         let wire = encode_query(id, &name, edns).ok()?;

@@ -14,8 +14,10 @@ use super::{
     super::{
         ConfigError,
         document::Section,
-        format::{Format, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url},
         listeners::Listeners,
+        value_parser::{
+            ValueParser, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url,
+        },
     },
     Connector,
     client::{
@@ -27,7 +29,7 @@ use super::{
 #[rustfmt::skip]
 const MEMBERS: [&str; 22] = [
     "kind", "networks", "issuer", "discovery_url", "authorization_endpoint", "token_endpoint", "jwks_uri",
-    "backchannel_authentication_endpoint", "names_itself", "api_root", "number_verification_path",
+    "backchannel_authentication_endpoint", "supports_iss_parameter", "api_root", "number_verification_path",
     "request_object", "request_object_audience", "openid_scope", "purpose", "scope_style", "verify_scope",
     "device_phone_number_scope", "login_hint", "hashed_number", "pkce", "redirect_uri",
 ];
@@ -113,7 +115,7 @@ fn read_provider(
         token: section.get("token_endpoint", web_url())?,
         backchannel: endpoint(BACKCHANNEL, uses_ciba)?,
         jwks: section.get_opt("jwks_uri", web_url())?,
-        supports_iss_parameter: section.get_or("names_itself", boolean(), false)?,
+        supports_iss_parameter: section.get_or("supports_iss_parameter", boolean(), false)?,
     })))
 }
 
@@ -186,7 +188,7 @@ const LOGIN_HINTS: &[(&str, LoginHint)] =
 const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
     &[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)];
 
-fn base_path() -> Format<String> {
+fn base_path() -> ValueParser<String> {
     string("a path that begins with `/`, such as \"/number-verification/v2\"", |text| {
         text.starts_with('/') && !text.contains(['?', '#'])
     })

@@ -9,8 +9,8 @@ use zeroize::Zeroizing;
 
 use super::super::{
     ConfigError,
-    document::{SecretFormat, Section},
-    format::{Format, HOUR, MILLISECOND, SECOND, duration, integer, keyword, path, token, variant},
+    document::{SecretParser, Section},
+    value_parser::{HOUR, MILLISECOND, SECOND, ValueParser, duration, integer, keyword, path, token, variant},
 };
 
 /// Members read by [`read_client`] and [`read_breaker`].
@@ -39,8 +39,8 @@ enum AuthenticationMethod {
 pub(in crate::config) fn read_client(section: &Section<'_>) -> Result<ClientSettings, ConfigError> {
     let defaults = ClientSettings::default();
     let timeout = || duration(100 * MILLISECOND, 30 * SECOND);
-    let extra_roots = section.get_opt("tls_ca_file", path())?;
-    if let Some(path) = &extra_roots {
+    let ca_file = section.get_opt("tls_ca_file", path())?;
+    if let Some(path) = &ca_file {
         section.read_file("tls_ca_file", path)?;
     }
     let identity = match section.get_opt("tls_certificate_file", path())? {
@@ -53,26 +53,26 @@ pub(in crate::config) fn read_client(section: &Section<'_>) -> Result<ClientSett
         }
     };
     Ok(ClientSettings {
-        extra_roots,
+        ca_file,
         identity,
         connect_timeout: section.get_or("connect_timeout", timeout(), defaults.connect_timeout)?,
-        total_timeout: section.get_or("timeout", timeout(), defaults.total_timeout)?,
+        timeout: section.get_or("timeout", timeout(), defaults.timeout)?,
         ..defaults
     })
 }
 
 pub(in crate::config) fn read_breaker(section: &Section<'_>) -> Result<BreakerSettings, ConfigError> {
     let defaults = BreakerSettings::default();
-    let open_duration = section.get_opt("breaker_open_for", duration(SECOND, HOUR))?;
+    let open_for = section.get_opt("breaker_open_for", duration(SECOND, HOUR))?;
     Ok(BreakerSettings {
-        failure_threshold: section.get_or("breaker_failures", integer(1..=1_000), defaults.failure_threshold)?,
-        open_duration: open_duration.and_then(|open| open.try_into().ok()).unwrap_or(defaults.open_duration),
+        failures: section.get_or("breaker_failures", integer(1..=1_000), defaults.failures)?,
+        open_for: open_for.and_then(|open| open.try_into().ok()).unwrap_or(defaults.open_for),
         ..defaults
     })
 }
 
 pub(in crate::config) fn read_signing_key(section: &Section<'_>) -> Result<Option<SigningKey>, ConfigError> {
-    const PEM: SecretFormat<Zeroizing<String>> = ("a private key in PKCS#8 PEM form", |text| {
+    const PEM: SecretParser<Zeroizing<String>> = ("a private key in PKCS#8 PEM form", |text| {
         text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned()))
     });
     let Some(pem) = section.get_opt_secret("signing_key", &PEM)? else { return Ok(None) };
@@ -114,6 +114,6 @@ pub(in crate::config) fn read_client_secret(section: &Section<'_>) -> Result<Cli
     section.get_secret("client_secret", &("a secret", |text| (!text.is_empty()).then(|| text.into())))
 }
 
-pub(in crate::config) fn audience() -> Format<Audience> {
+pub(in crate::config) fn audience() -> ValueParser<Audience> {
     keyword(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)])
 }

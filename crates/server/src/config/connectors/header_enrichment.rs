@@ -9,9 +9,9 @@ use url::Url;
 use super::{
     super::{
         ConfigError, HeaderEnrichmentSection,
-        document::{SecretFormat, Section},
-        format::{Format, country, from_str, ip_networks, keyword, list, network_id, string, text, variant},
+        document::{SecretParser, Section},
         listeners::Listeners,
+        value_parser::{ValueParser, country, from_str, ip_networks, keyword, list, network_id, string, text, variant},
     },
     Connector, require_listener,
 };
@@ -19,7 +19,7 @@ use super::{
 #[rustfmt::skip]
 const MEMBERS: [&str; 15] = [
     "kind", "networks", "egress", "header", "cookie", "encoding", "cipher", "key_file", "key_env",
-    "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "stand_ins",
+    "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "placeholders",
 ];
 
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
         encoding,
         cipher,
         format: read_format(section)?,
-        placeholders: section.get_or("stand_ins", list(word), vec![])?,
+        placeholders: section.get_or("placeholders", list(word), vec![])?,
     };
     let HeaderEnrichmentSection { trusted_proxies, .. } =
         require_listener(section, "header_enrichment.listen", listeners.header_enrichment.as_ref())?;
@@ -81,7 +81,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
 }
 
 fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
-    const KEY: SecretFormat<CipherKey> =
+    const KEY: SecretParser<CipherKey> =
         ("a key in hexadecimal digits or in base64", |text| CipherKey::parse(text).ok());
     let kind = section.get_or("cipher", variant(), CipherKind::None)?;
     if matches!(kind, CipherKind::None) {
@@ -115,14 +115,14 @@ fn read_format(section: &Section<'_>) -> Result<ValueFormat, ConfigError> {
     }
 }
 
-fn initialization_vector() -> Format<[u8; 16]> {
+fn initialization_vector() -> ValueParser<[u8; 16]> {
     text("32 hexadecimal digits", |text| {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         u128::from_str_radix(text, 16).ok().filter(|_| is_hex).map(u128::to_be_bytes)
     })
 }
 
-fn header_name() -> Format<String> {
+fn header_name() -> ValueParser<String> {
     string("a name of letters, digits, `-` and `_`", |text| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=100).contains(&text.len()) && text.bytes().all(is_allowed)

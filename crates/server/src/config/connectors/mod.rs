@@ -15,9 +15,9 @@ pub use self::camara::CamaraSection;
 use super::{
     ConfigError, ConnectorFingerprint,
     document::{ConfigDocument, Section},
-    format::{Format, keyword, numbers, string},
     listeners::Listeners,
     networks::reject_duplicates,
+    value_parser::{ValueParser, keyword, numbers, string},
 };
 
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Resu
 }
 
 /// Used in paths and metric labels.
-fn connector_name() -> Format<String> {
+fn connector_name() -> ValueParser<String> {
     string("a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"", |text| {
         let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         text.bytes().all(is_allowed) && (1..=40).contains(&text.len()) && text != SANDBOX_NAME

@@ -11,12 +11,12 @@ use rustls::{
 use super::{
     super::{
         ConfigError,
-        document::{SecretFormat, Section},
-        format::{
-            Format, HOUR, MILLISECOND, MINUTE, SECOND, boolean, country, duration, format_duration, integer, keyword,
-            path, string, text,
-        },
+        document::{SecretParser, Section},
         listeners::Listeners,
+        value_parser::{
+            HOUR, MILLISECOND, MINUTE, SECOND, ValueParser, boolean, country, duration, format_duration, integer,
+            keyword, path, string, text,
+        },
     },
     Connector, read_receivers,
 };
@@ -32,7 +32,7 @@ const MEMBERS: [&str; 28] = [
 ];
 
 pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, ConfigError> {
-    const PASSWORD: SecretFormat<SmppPassword> =
+    const PASSWORD: SecretParser<SmppPassword> =
         ("a password of 1 to 8 ASCII characters, the limit of SMPP", |text| is_field(text, 1, 8).then(|| text.into()));
     section.reject_unknown(&[&MEMBERS])?;
     let host = string("a host name or an IP address, without a port", |text| {
@@ -46,7 +46,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     config.password = section.get_secret("password", &PASSWORD)?;
     config.country = section.get_opt("country", country())?;
     section.update("system_type", field("up to 12 ASCII characters", 0, 12), &mut config.system_type)?;
-    section.update("bind", keyword(BIND_DIRECTIONS), &mut config.direction)?;
+    section.update("bind", keyword(BIND_DIRECTIONS), &mut config.bind)?;
     section.update("interface_version", keyword(INTERFACE_VERSIONS), &mut config.interface_version)?;
     section.update("address_ton", integer(0..=255), &mut config.address_range.ton)?;
     section.update("address_npi", integer(0..=255), &mut config.address_range.npi)?;
@@ -116,7 +116,7 @@ const ALPHABETS: &[(&str, DefaultAlphabet)] = &[
     ("ascii", DefaultAlphabet::Ascii),
 ];
 
-fn field(allowed: &str, min: usize, max: usize) -> Format<String> {
+fn field(allowed: &str, min: usize, max: usize) -> ValueParser<String> {
     string(allowed, move |text| is_field(text, min, max))
 }
 

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use super::{
     super::{
         ConfigError,
-        document::{SecretFormat, Section},
-        format::{
-            Format, HOUR, SECOND, country, duration, from_str, ip_networks, keyword, list, plain_url, string, text,
-            value, variant,
-        },
+        document::{SecretParser, Section},
         listeners::Listeners,
+        value_parser::{
+            HOUR, SECOND, ValueParser, country, duration, from_str, ip_networks, keyword, list, plain_url, string,
+            text, value, variant,
+        },
     },
     Connector, read_receivers, require_listener,
 };
@@ -80,7 +80,7 @@ impl Vendor {
 }
 
 pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
-    const PATH_SECRET: SecretFormat<PathSecret> =
+    const PATH_SECRET: SecretParser<PathSecret> =
         ("16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite", |text| PathSecret::new(text).ok());
     let vendor: Vendor = section.get("driver", variant())?;
     section.reject_unknown(&[&COMMON_MEMBERS, vendor.signature_members(), vendor.other_members()])?;
@@ -93,7 +93,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
         driver: read_driver(section, vendor)?,
         public_url: section.get("public_url", public_url)?,
         path_secret: section.get_opt_secret("path_secret", &PATH_SECRET)?,
-        allowed: section.get_or("allowed_addresses", ip_networks(), vec![])?,
+        allowed_addresses: section.get_or("allowed_addresses", ip_networks(), vec![])?,
         max_skew: section.get_or("max_skew", duration(SECOND, HOUR), WebhookConfig::MAX_SKEW)?,
         country: section.get_opt("country", country())?,
         receivers: read_receivers(section)?,
@@ -113,7 +113,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
 }
 
 fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, ConfigError> {
-    const SECRET: SecretFormat<Secret> = ("a non-empty secret", |text| Secret::new(text).ok());
+    const SECRET: SecretParser<Secret> = ("a non-empty secret", |text| Secret::new(text).ok());
     let is_signed = section.get_or("signature", keyword(&[("required", true), ("off", false)]), true)?;
     if !is_signed && let Some(member) = vendor.signature_members().iter().find(|member| section.has(member)) {
         let allowed = format!("nothing, because `{}` is \"off\"", section.key("signature"));
@@ -190,7 +190,7 @@ const VONAGE_METHODS: &[(&str, Option<SigMethod>)] = &[
 ];
 
 /// Parses `CHANNEL_ID=NUMBER` of Bird.
-fn channel() -> Format<(String, String)> {
+fn channel() -> ValueParser<(String, String)> {
     text("a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"", |text| {
         let (channel, number) = text.split_once('=').filter(|(channel, _)| !channel.is_empty())?;
         let number = Msisdn::parse(number, Mode::Live).ok()?;
@@ -198,6 +198,6 @@ fn channel() -> Format<(String, String)> {
     })
 }
 
-fn field_name() -> Format<String> {
+fn field_name() -> ValueParser<String> {
     string("a field name, or a JSON pointer such as \"/message/from\"", |text| !text.is_empty())
 }

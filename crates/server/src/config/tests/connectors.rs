@@ -63,7 +63,7 @@ fn every_member_of_smpp_is_read() {
     ));
     assert_eq!(format!("{:?}", smpp.tls.unwrap().server_name), "DnsName(\"smsc.internal\")");
     assert_eq!(smpp.system_type, "VMA");
-    assert_eq!((smpp.direction, smpp.interface_version), (BindDirection::Receiver, InterfaceVersion::V5_0));
+    assert_eq!((smpp.bind, smpp.interface_version), (BindDirection::Receiver, InterfaceVersion::V5_0));
     assert_eq!(smpp.address_range, AddressRange { ton: 1, npi: 2, pattern: "^4477".to_owned() });
     assert_eq!((smpp.country, smpp.default_alphabet), ("GB".parse().ok(), DefaultAlphabet::Latin1));
     assert_eq!((smpp.binds, smpp.window, smpp.is_exclusive), (3, 10, true));
@@ -129,7 +129,7 @@ fn omitted_members_of_webhooks_have_defaults() {
     let webhook = read_webhook("twilio", "auth_token_env = \"SECRET\"");
     assert_eq!((&*webhook.name, webhook.receivers.len()), ("sms", 1));
     assert_eq!(webhook.public_url.as_str(), "https://sms.example.com/southbound/sms/sms");
-    assert!(webhook.path_secret.is_none() && webhook.allowed.is_empty() && webhook.country.is_none());
+    assert!(webhook.path_secret.is_none() && webhook.allowed_addresses.is_empty() && webhook.country.is_none());
     assert_eq!(webhook.max_skew, WebhookConfig::MAX_SKEW);
     assert!(matches!(webhook.driver, WebhookDriver::Twilio(twilio) if twilio.auth_token.is_some()));
 }
@@ -139,7 +139,7 @@ fn common_members_of_webhooks_are_read() {
     let members = "allowed_addresses = [\"10.0.0.0/8\"]\nmax_skew = \"1m\"\ncountry = \"GB\"\n";
     let webhook = read_webhook("kannel", &format!("{members}{PATH_SECRET}"));
     assert!(webhook.path_secret.is_some());
-    assert_eq!(webhook.allowed, ["10.0.0.0/8".parse().unwrap()]);
+    assert_eq!(webhook.allowed_addresses, ["10.0.0.0/8".parse().unwrap()]);
     assert_eq!((webhook.max_skew, webhook.country), (Duration::from_mins(1), "GB".parse().ok()));
 }
 

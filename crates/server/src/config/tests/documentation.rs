@@ -9,7 +9,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region};
-use ringtrue_engine::{callbacks, rate_limits::DefaultRateLimits};
+use ringtrue_engine::{courier, rate_limits::DefaultRateLimits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 use ringtrue_store::StoreOptions;
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ use super::{
     load, load_valid,
 };
 use crate::config::{
-    CallbacksSection, ConnectorSection, DEFAULTS, HttpSection, KeysSection, LogFormat, MetricsSection, RequestLogLevel,
+    CallbacksSection, ConnectorSection, DEFAULTS, HttpSection, KeysSection, LogFormat, LoggedRequests, MetricsSection,
     SandboxSection, TelemetrySection,
 };
 
@@ -65,13 +65,13 @@ fn default_values() {
         config.callbacks,
         CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![], ca_file: None }
     );
-    assert_eq!(config.courier, callbacks::CourierLimits::default());
-    assert_eq!((config.number_guard.max_checks, config.number_guard.window_seconds), (5, 600));
-    assert_eq!(config.retention, SignedDuration::from_hours(30 * 24));
-    assert_eq!(config.discovery_retention, SignedDuration::from_hours(24));
-    assert_eq!(config.audit_retention, SignedDuration::from_hours(365 * 24));
-    assert_eq!(config.check_retention, Some(SignedDuration::from_hours(400 * 24)));
-    assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
+    assert_eq!(config.courier, courier::CourierLimits::default());
+    assert_eq!((config.number_limit.max_checks, config.number_limit.window_seconds), (5, 600));
+    assert_eq!(config.retention.numbers, SignedDuration::from_hours(30 * 24));
+    assert_eq!(config.retention.discovered_numbers, SignedDuration::from_hours(24));
+    assert_eq!(config.retention.audit_events, SignedDuration::from_hours(365 * 24));
+    assert_eq!(config.retention.checks, Some(SignedDuration::from_hours(400 * 24)));
+    assert_eq!(config.retention.request_log, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.max_members, 500);
     assert!(!config.require_second_factor);
     assert!(config.openid_connect.is_none());
@@ -81,7 +81,7 @@ fn default_values() {
     assert_eq!(config.networks, NetworkDirectory::default());
     assert_eq!(config.ip_routing, IpRoutingConfig::default());
     assert_eq!(config.connectors, []);
-    assert_eq!((config.log.format, config.log.requests), (LogFormat::Json, RequestLogLevel::Errors));
+    assert_eq!((config.log.format, config.log.requests), (LogFormat::Json, LoggedRequests::Errors));
     assert_eq!(config.log.level.to_string(), "info");
     let telemetry = TelemetrySection { otlp_endpoint: None, service_name: "ringtrue".to_owned() };
     assert_eq!(config.telemetry, telemetry);

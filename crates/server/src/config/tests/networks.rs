@@ -98,7 +98,7 @@ fn ip_routing_settings_are_read() {
     let [o2, vodafone] = ["23410", "23415"].map(|id| id.parse().unwrap());
     let database = |name: &str| Some(format!("/var/lib/GeoIP/{name}.mmdb").into());
     let expected = IpRoutingConfig {
-        ranges: [(o2, vec!["192.0.2.0/25".parse().unwrap(), "2001:db8::1/32".parse().unwrap()])].into(),
+        address_ranges: [(o2, vec!["192.0.2.0/25".parse().unwrap(), "2001:db8::1/32".parse().unwrap()])].into(),
         range_files: vec!["/etc/ringtrue/ranges".into()],
         isp_database: database("isp"),
         connection_type_database: database("connection-type"),

@@ -139,6 +139,6 @@ fn secrets_are_read_without_their_newline() {
         ),
         [],
     );
-    assert_eq!(sandbox.directory.unwrap().secret.as_deref(), Some("hunter2"));
+    assert_eq!(sandbox.directory.unwrap().hlr_secret.as_deref(), Some("hunter2"));
     assert!(matches!(&connectors[0].connector, Connector::Smpp(smpp) if smpp.password == "hunter2".into()));
 }

@@ -6,14 +6,14 @@ use super::{
     super::{
         LoadedConfig,
         document::{mask_url, suggest_similar},
-        format::{format_duration, parse_duration},
         listeners::BaseUrl,
         load, load_for_development,
         sections::parse_log_filter,
+        value_parser::{format_duration, parse_duration},
     },
     load_valid, variables,
 };
-use crate::config::{Environment, LogFormat, RequestLogLevel};
+use crate::config::{Environment, LogFormat, LoggedRequests};
 
 #[test]
 fn environment_overrides_file_and_file_overrides_defaults() {
@@ -51,7 +51,7 @@ fn variables_are_parsed_by_the_type_of_their_key() {
     assert_eq!(config.metrics.listen, None);
     assert!(config.callbacks.allow_http);
     assert_eq!(config.callbacks.allowed_hosts, ["hooks.internal"]);
-    assert_eq!(config.log.requests, RequestLogLevel::All);
+    assert_eq!(config.log.requests, LoggedRequests::All);
     assert_eq!(config.telemetry.service_name, "42");
 }
 

@@ -4,12 +4,13 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc,
         mpsc::{self, Receiver},
     },
     thread,
 };
 
+use parking_lot::Mutex;
 use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::tenancy::Mode;
 use serde_json::json;
@@ -33,7 +34,7 @@ impl Web {
             for stream in listener.incoming().map_while(Result::ok) {
                 let Some(request) = read(&stream) else { continue };
                 let _ = sender.send(request);
-                let answer = answers.lock().unwrap().clone();
+                let answer = answers.lock().clone();
                 let _ = (&stream).write_all(answer.as_bytes());
             }
         });
@@ -45,7 +46,7 @@ impl Web {
     }
 
     pub fn publish(&self, keys: &[&CallbackSigner]) {
-        *self.answer.lock().unwrap() = key_set(keys);
+        *self.answer.lock() = key_set(keys);
     }
 
     pub fn url(&self, target: &str) -> String {

@@ -1,7 +1,7 @@
 //! Callback delivery: success, retries and signing keys.
 
 use jiff::SignedDuration;
-use ringtrue_engine::{callbacks::CourierLimits, ports::keys::KeyPurpose};
+use ringtrue_engine::{courier::CourierLimits, ports::keys::KeyPurpose};
 use ringtrue_server::config::Config;
 use ringtrue_test_support::http_server::ReceivedRequest;
 use serde_json::json;
@@ -246,7 +246,7 @@ const HANGING: usize = 70;
 
 fn few_slots(config: &mut Config) {
     config.courier =
-        CourierLimits { in_flight: 64, unproven_in_flight: 16, poor_in_flight: 16, ..CourierLimits::default() };
+        CourierLimits { concurrency: 64, unproven_concurrency: 16, poor_concurrency: 16, ..CourierLimits::default() };
 }
 
 #[tokio::test]

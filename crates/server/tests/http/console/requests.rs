@@ -193,13 +193,13 @@ async fn requests_are_kept_for_the_retention_period() {
     world.node.engine.node.delete_expired().await.unwrap();
     assert!(viewer.get(&requests).await.text().contains("No requests in the last 24 hours"));
 
-    let world = World::configured(|config| config.keep_requests = None).await;
+    let world = World::configured(|config| config.retention.request_log = None).await;
     let backend = ReverseSmsClient::sandbox(&world).await;
     flush_log(&world).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let page = viewer.get(&path_of(&world, &backend.project)).await.assert(200);
     assert_well_formed(&requests, &page);
-    assert!(page.text().contains("requests.keep") && !page.text().contains("/oauth2/token"), "{}", page.text());
+    assert!(page.text().contains("retention.request_log") && !page.text().contains("/oauth2/token"), "{}", page.text());
 }
 
 #[tokio::test]

@@ -2,12 +2,13 @@
 
 use std::{
     io::{self, Write},
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    sync::Once,
 };
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use ringtrue_server::config::RequestLogLevel;
+use parking_lot::{Mutex, MutexGuard};
+use ringtrue_server::config::LoggedRequests;
 use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
 
@@ -51,7 +52,7 @@ async fn postgres() {
 
 async fn no_secret_is_logged_or_stored(database: Database) {
     record();
-    let world = World::with(database, |config| config.log.requests = RequestLogLevel::All).await;
+    let world = World::with(database, |config| config.log.requests = LoggedRequests::All).await;
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
     secrets.everywhere.extend(send_device_requests(&world).await);
@@ -303,7 +304,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 static LOG_LINES: Mutex<Vec<u8>> = Mutex::new(vec![]);
 
 fn lines() -> MutexGuard<'static, Vec<u8>> {
-    LOG_LINES.lock().unwrap_or_else(PoisonError::into_inner)
+    LOG_LINES.lock()
 }
 
 fn record() {

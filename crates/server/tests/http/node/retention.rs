@@ -303,7 +303,7 @@ async fn checks_are_deleted_after_their_retention(world: World) {
 }
 
 async fn checks_are_kept_for_ever_without_a_retention(database: Database) {
-    let world = World::with(database, |config| config.check_retention = None).await;
+    let world = World::with(database, |config| config.retention.checks = None).await;
     let mut backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;

@@ -244,7 +244,7 @@ async fn failed_request_releases_its_key(world: World) {
 
 #[tokio::test]
 async fn idempotency_keys_have_1_to_255_visible_characters() {
-    let world = World::configured(|config| config.number_guard.max_checks = 100).await;
+    let world = World::configured(|config| config.number_limit.max_checks = 100).await;
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let tokens = Tokens::of(&world, &project).await;

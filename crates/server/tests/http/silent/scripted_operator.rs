@@ -3,10 +3,11 @@
 use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::silent::{
     AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
@@ -68,12 +69,12 @@ impl ScriptedOperator {
 
     /// Rejects the next authorization request.
     pub fn refuse(&self, code: ErrorCode) {
-        self.request_errors.lock().unwrap().push_back(code);
+        self.request_errors.lock().push_back(code);
     }
 
     /// Fails the next returning device.
     pub fn fail(&self, code: ErrorCode) {
-        self.response_errors.lock().unwrap().push_back(code);
+        self.response_errors.lock().push_back(code);
     }
 
     pub fn returned_devices(&self) -> Vec<ReturnedDevice> {
@@ -112,7 +113,7 @@ impl SilentConnector for ScriptedOperator {
     }
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        if let Some(code) = self.request_errors.lock().unwrap().pop_front() {
+        if let Some(code) = self.request_errors.lock().pop_front() {
             return Err(code);
         }
         let sim = request.simulated_sim.map_or(DEFAULT_SIM, Msisdn::as_str);
@@ -130,7 +131,7 @@ impl SilentConnector for ScriptedOperator {
         };
         self.returned_devices.send_modify(|returned_devices| returned_devices.push(device));
         self.responses.acquire().await.expect("open").forget();
-        if let Some(code) = self.response_errors.lock().unwrap().pop_front() {
+        if let Some(code) = self.response_errors.lock().pop_front() {
             return Err(code);
         }
         let get = |wanted_name: &str| {

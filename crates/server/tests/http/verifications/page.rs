@@ -872,7 +872,7 @@ async fn every_end_has_its_page(world: World) {
     assert!(page.contains("The number that replied") && !page.contains("this phone"), "on a computer: {page}");
 
     sim_swap.stop_responding();
-    let asked = CreateVerification { sim_swap_period: Some(1_440), ..request(EVEN, &sms) };
+    let asked = CreateVerification { sim_swap_period: Some(1_440.try_into()), ..request(EVEN, &sms) };
     let (verification, path) = shop.create(asked).await;
     shop.text(EVEN, &verification).await;
     shop.expect_state(&path, "sim_swap").await;

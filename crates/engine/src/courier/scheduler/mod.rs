@@ -30,28 +30,28 @@ use strum::VariantArray;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CourierLimits {
     /// Attempts in flight in total. Each uses a connection.
-    pub in_flight: usize,
+    pub concurrency: usize,
     /// Attempts in flight to destinations without a response yet.
-    pub unproven_in_flight: usize,
+    pub unproven_concurrency: usize,
     /// Attempts in flight to slow or failing destinations.
-    pub poor_in_flight: usize,
+    pub poor_concurrency: usize,
     /// Attempts in flight to one healthy destination.
-    pub per_destination: usize,
+    pub concurrency_per_destination: usize,
     /// Queued callbacks for proven destinations; unproven and poor ones get half as many each.
-    pub queued: usize,
+    pub queue: usize,
     /// Queued callbacks for one destination.
-    pub queued_per_destination: usize,
+    pub queue_per_destination: usize,
 }
 
 impl Default for CourierLimits {
     fn default() -> Self {
         CourierLimits {
-            in_flight: 1_024,
-            unproven_in_flight: 256,
-            poor_in_flight: 256,
-            per_destination: 64,
-            queued: 16_384,
-            queued_per_destination: 4_096,
+            concurrency: 1_024,
+            unproven_concurrency: 256,
+            poor_concurrency: 256,
+            concurrency_per_destination: 64,
+            queue: 16_384,
+            queue_per_destination: 4_096,
         }
     }
 }
@@ -241,9 +241,9 @@ impl<T> Scheduler<T> {
             None => DestinationHealth::New,
         };
         let max_length = match health {
-            DestinationHealth::Poor => MAX_POOR_QUEUE.min(self.limits.queued_per_destination),
+            DestinationHealth::Poor => MAX_POOR_QUEUE.min(self.limits.queue_per_destination),
             DestinationHealth::New | DestinationHealth::Healthy | DestinationHealth::Slow => {
-                self.limits.queued_per_destination
+                self.limits.queue_per_destination
             }
         };
         let length = known.map_or(0, |destination| destination.waiting.len());
@@ -335,8 +335,8 @@ impl<T> Scheduler<T> {
 
     fn free_queue_places(&self, class: DestinationClass) -> usize {
         let capacity = match class {
-            DestinationClass::Proven => self.limits.queued,
-            DestinationClass::Unproven | DestinationClass::Poor => self.limits.queued.div_ceil(2),
+            DestinationClass::Proven => self.limits.queue,
+            DestinationClass::Unproven | DestinationClass::Poor => self.limits.queue.div_ceil(2),
         };
         capacity.saturating_sub(self.classes[class as usize].usage.waiting)
     }
@@ -348,15 +348,15 @@ impl<T> Scheduler<T> {
 
     fn free_slots(&self, class: DestinationClass) -> usize {
         let of_class = match class {
-            DestinationClass::Proven => self.limits.in_flight,
-            DestinationClass::Unproven => self.limits.unproven_in_flight,
-            DestinationClass::Poor => self.limits.poor_in_flight,
+            DestinationClass::Proven => self.limits.concurrency,
+            DestinationClass::Unproven => self.limits.unproven_concurrency,
+            DestinationClass::Poor => self.limits.poor_concurrency,
         };
         let held = match class {
             DestinationClass::Proven => self.in_flight(),
             DestinationClass::Unproven | DestinationClass::Poor => self.classes[class as usize].usage.held,
         };
-        of_class.saturating_sub(held).min(self.limits.in_flight.saturating_sub(self.in_flight()))
+        of_class.saturating_sub(held).min(self.limits.concurrency.saturating_sub(self.in_flight()))
     }
 
     fn tenant_usage(&self, class: DestinationClass, tenant: Tenant) -> [Usage; 2] {
@@ -490,9 +490,9 @@ fn idle_list(class: DestinationClass) -> usize {
 impl<T> Destination<T> {
     fn may_start(&self, limits: &CourierLimits) -> bool {
         let slots = match self.health {
-            DestinationHealth::New => NEW_DESTINATION_SLOTS.min(limits.per_destination),
-            DestinationHealth::Healthy | DestinationHealth::Slow => limits.per_destination,
-            DestinationHealth::Poor => POOR_DESTINATION_SLOTS.min(limits.per_destination),
+            DestinationHealth::New => NEW_DESTINATION_SLOTS.min(limits.concurrency_per_destination),
+            DestinationHealth::Healthy | DestinationHealth::Slow => limits.concurrency_per_destination,
+            DestinationHealth::Poor => POOR_DESTINATION_SLOTS.min(limits.concurrency_per_destination),
         };
         !self.waiting.is_empty() && self.in_flight < slots
     }

@@ -14,9 +14,11 @@ use ringtrue_domain::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{ATTEMPT_TIMEOUT, AttemptResult, Courier, Job, SLOW_ATTEMPT_THRESHOLD, add, scheduler::SlotGrant};
+use super::{
+    ATTEMPT_TIMEOUT, AttemptResult, Courier, Exchange, Job, ReceivedResponse, SLOW_ATTEMPT_THRESHOLD, SentRequest, add,
+    scheduler::SlotGrant, sealing,
+};
 use crate::{
-    callbacks::{Exchange, ReceivedResponse, SentRequest, TestCallbackResult, sealing},
     keys::KeyRing,
     ports::{
         callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback},
@@ -24,6 +26,14 @@ use crate::{
         transport::{OutboundRequest, OutboundResponse, TransportError},
     },
 };
+
+/// Result of a callback that was sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestCallbackResult {
+    /// HTTP status, or why there was no response.
+    pub response: Result<u16, TransportError>,
+    pub elapsed: Duration,
+}
 
 /// Failure name of an attempt whose URL or body cannot be unsealed. It is retried like other failures: another node may
 /// have sealed it with a key that this node has not loaded yet.
@@ -92,7 +102,7 @@ impl Courier {
     }
 
     /// Sends a callback once, without the queue and its log. `None`: there is no signing key.
-    pub(in crate::callbacks) async fn send_once(
+    pub(crate) async fn send_once(
         &self,
         mode: Mode,
         product: Product,

@@ -1,4 +1,8 @@
-//! Callback delivery.
+//! Callbacks of concluded checks: notifications, and their delivery.
+//!
+//! The body is rendered once ([`payload`]), when the check is concluded, and stored in the same transaction. The
+//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200, or seven
+//! attempts have failed. URL, body and attempt log are stored sealed ([`sealing`]).
 //!
 //! The transaction that concludes a check writes its callback row, already leased to the concluding node, which passes
 //! it to [`Courier::deliver`]: the first attempt needs no read. [`Courier::send_due`] leases retries, and callbacks
@@ -11,8 +15,12 @@
 //! `check_id`. There is no order between checks, and no jitter, because the retry intervals are part of the contract.
 
 mod attempt;
+mod exchange;
 mod metrics;
+mod outbox;
+pub mod payload;
 mod scheduler;
+pub mod sealing;
 
 use std::{
     collections::HashMap,
@@ -39,13 +47,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use attempt::AttemptSlot;
-pub use attempt::UNREADABLE_FAILURE;
+pub use attempt::{TestCallbackResult, UNREADABLE_FAILURE};
+pub use exchange::{Exchange, ReceivedResponse, SentRequest};
 use metrics::{CourierCounters, add};
 pub use metrics::{CourierMetrics, LATENCY_BOUNDS_MILLIS};
+pub(crate) use outbox::Outbox;
 pub use scheduler::CourierLimits;
 use scheduler::{AttemptResult, Scheduler, Tenant};
 
-use super::sealing;
 use crate::{
     activity::ActivityRecorder,
     control_plane::ControlPlane,
@@ -224,7 +233,7 @@ impl Courier {
 
     /// Leases due callbacks as far as there is room, starts sending them, and returns the next due time.
     pub async fn send_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        let page = (self.0.dependencies.limits.queued / 8).clamp(1, MAX_PAGE_ROWS);
+        let page = (self.0.dependencies.limits.queue / 8).clamp(1, MAX_PAGE_ROWS);
         let mut earliest = Timestamp::MIN;
         loop {
             let now = self.now();

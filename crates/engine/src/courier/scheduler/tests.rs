@@ -6,12 +6,12 @@ use uuid::Uuid;
 use super::*;
 
 const LIMITS: CourierLimits = CourierLimits {
-    in_flight: 40,
-    unproven_in_flight: 12,
-    poor_in_flight: 8,
-    per_destination: 10,
-    queued: 400,
-    queued_per_destination: 50,
+    concurrency: 40,
+    unproven_concurrency: 12,
+    poor_concurrency: 8,
+    concurrency_per_destination: 10,
+    queue: 400,
+    queue_per_destination: 50,
 };
 
 fn tenant(workspace: u128, project: u128) -> Tenant {
@@ -78,10 +78,10 @@ fn slots_depend_on_destination_health() {
     let ours = tenant(1, 1);
     fill(&mut scheduler, ours, "a", 50);
     let first = start_all(&mut scheduler);
-    assert_eq!(first.len(), LIMITS.unproven_in_flight / 3, "a single project's share of unproven slots");
+    assert_eq!(first.len(), LIMITS.unproven_concurrency / 3, "a single project's share of unproven slots");
     scheduler.finish(&first[0], AttemptResult::Delivered);
     let more = start_all(&mut scheduler);
-    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "proven");
+    assert_eq!(scheduler.in_flight(), LIMITS.concurrency_per_destination, "proven");
     scheduler.mark_poor(&first[1]);
     for grant in first[1..].iter().chain(&more) {
         scheduler.finish(grant, AttemptResult::Failed);
@@ -90,7 +90,7 @@ fn slots_depend_on_destination_health() {
     assert_eq!(poor.len(), POOR_DESTINATION_SLOTS, "slow");
     scheduler.finish(&poor[0], AttemptResult::Delivered);
     start_all(&mut scheduler);
-    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "recovered");
+    assert_eq!(scheduler.in_flight(), LIMITS.concurrency_per_destination, "recovered");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn hanging_destinations_leave_slots_to_other_workspaces() {
         let _ = scheduler.push(tenant(ATTACKER, 2), &format!("hangs too{host}"), false, host);
     }
     let hanging = start_all(&mut scheduler);
-    assert!(hanging.len() <= LIMITS.unproven_in_flight / 2, "{}", hanging.len());
+    assert!(hanging.len() <= LIMITS.unproven_concurrency / 2, "{}", hanging.len());
     for grant in &hanging {
         scheduler.mark_poor(grant);
     }
@@ -140,7 +140,7 @@ fn proven_destinations_that_start_to_hang_leave_slots() {
         fill(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"), 10);
     }
     let held = start_all(&mut scheduler).len();
-    assert!((LIMITS.in_flight / 2..LIMITS.in_flight * 3 / 4).contains(&held), "{held}");
+    assert!((LIMITS.concurrency / 2..LIMITS.concurrency * 3 / 4).contains(&held), "{held}");
     assert_eq!(fill(&mut scheduler, tenant(OTHER, 1), "new", 1), 1);
     assert_eq!(names(&start_all(&mut scheduler)), ["new"]);
 }
@@ -152,7 +152,7 @@ fn retries_to_unknown_destinations_start_as_poor() {
         let _ = scheduler.push(tenant(ATTACKER, 1), &format!("dead{dead}"), true, 0);
     }
     let held = start_all(&mut scheduler).len();
-    assert!(held < LIMITS.poor_in_flight, "{held}");
+    assert!(held < LIMITS.poor_concurrency, "{held}");
     scheduler.push(tenant(OTHER, 1), "dead", true, 0).unwrap();
     assert_eq!(names(&start_all(&mut scheduler)), ["dead"]);
 }
@@ -160,12 +160,12 @@ fn retries_to_unknown_destinations_start_as_poor() {
 #[test]
 fn queues_are_bounded_per_destination_and_workspace() {
     let mut scheduler = Scheduler::new(LIMITS);
-    assert_eq!(fill(&mut scheduler, tenant(ATTACKER, 1), "a", 500), LIMITS.queued_per_destination);
+    assert_eq!(fill(&mut scheduler, tenant(ATTACKER, 1), "a", 500), LIMITS.queue_per_destination);
     for host in 0..100 {
         fill(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"), 10);
     }
     let taken = scheduler.waiting();
-    assert!(taken < LIMITS.queued / 2 * 3 / 4, "{taken}");
+    assert!(taken < LIMITS.queue / 2 * 3 / 4, "{taken}");
     assert!(!scheduler.has_room(tenant(ATTACKER, 1)) && scheduler.has_room(tenant(OTHER, 1)));
     assert!(fill(&mut scheduler, tenant(OTHER, 1), "b", 20) == 20 && scheduler.free_capacity() > 0);
     assert_eq!(scheduler.drain().len(), taken + 20);
@@ -217,9 +217,11 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// Counters match the actual state, and no bound is exceeded.
 fn assert_sound(scheduler: &Scheduler<u32>, grants: &[SlotGrant]) {
-    let CourierLimits { in_flight, unproven_in_flight, poor_in_flight, .. } = scheduler.limits;
-    assert!(scheduler.in_flight() <= in_flight);
-    for (class, most) in [(DestinationClass::Unproven, unproven_in_flight), (DestinationClass::Poor, poor_in_flight)] {
+    let CourierLimits { concurrency, unproven_concurrency, poor_concurrency, .. } = scheduler.limits;
+    assert!(scheduler.in_flight() <= concurrency);
+    for (class, most) in
+        [(DestinationClass::Unproven, unproven_concurrency), (DestinationClass::Poor, poor_concurrency)]
+    {
         assert!(scheduler.classes[class as usize].usage.held <= most, "{class:?}");
     }
     for &class in DestinationClass::VARIANTS {

@@ -1,0 +1,56 @@
+//! Checks and verifications that become pending: the rows that say so, and the counters that follow.
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, CheckStatus},
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{activity::UsageDelta, checks::MarkedPending, store::StoreError};
+
+use super::bucket::in_bucket;
+use crate::{
+    driver::{Database, Tx},
+    row::{Row, values},
+};
+
+/// Marks a verification as pending. `None`: it is pending already, or concluded.
+pub(super) async fn mark_verification_pending<D: Database>(
+    tx: &mut dyn Tx,
+    verification: CheckId,
+    at: Timestamp,
+) -> Result<Option<MarkedPending>, StoreError> {
+    let update = format!(
+        "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
+          where id = $2 and status = 'ACCEPTED' {}
+         returning id, project_id, product, created_at, network_id, verification_id",
+        in_bucket::<D>("", verification)
+    );
+    let row = tx.query(update.into(), values![at, verification]).await?.pop();
+    row.map(|row| marked_pending_from_row(row).map(|(marked, _)| marked)).transpose()
+}
+
+/// The check, and the verification whose step it is.
+pub(super) fn marked_pending_from_row(row: Row) -> Result<(MarkedPending, Option<CheckId>), StoreError> {
+    let mut row = row.reader("checks");
+    row.uuid("id")?;
+    let marked = MarkedPending {
+        project: ProjectId(row.uuid("project_id")?),
+        product: row.parsed("product")?,
+        created_at: row.instant("created_at")?,
+        network: row.parsed_or_null("network_id")?,
+    };
+    Ok((marked, row.uuid_or_null("verification_id")?.map(CheckId)))
+}
+
+pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {
+    let pending = UsageDelta {
+        project: check.project,
+        product: check.product,
+        at: check.created_at,
+        status: CheckStatus::Pending,
+        matched: None,
+        network: check.network.clone(),
+        delta: 1,
+    };
+    [UsageDelta { status: CheckStatus::Accepted, delta: -1, ..pending.clone() }, pending]
+}
