@@ -198,7 +198,7 @@ func parseBaseURL(text, name, setting string) (*url.URL, error) {
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
 		return nil, &ConfigError{fmt.Sprintf("%s (%s) is not an absolute http or https URL", name, setting)}
 	}
-	if parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
+	if parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
 		return nil, &ConfigError{fmt.Sprintf("%s (%s) must not contain a user, query or fragment", name, setting)}
 	}
 	return parsed, nil

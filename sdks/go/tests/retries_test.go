@@ -236,7 +236,9 @@ func TestForeignResponsesAreReported(t *testing.T) {
 	s = startStub(t, body("<html>"))
 	_, err = s.client(t).SimSwap.Get(background, "x")
 	as[*ringtrue.ResponseError](t, err)
-	s = startStub(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 302) })
+	s = startStub(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+	})
 	_, err = s.client(t).SimSwap.Get(background, "x")
 	equal(t, "redirects are not followed", as[*ringtrue.APIError](t, err).Status, 302)
 }
