@@ -216,10 +216,11 @@ func (c *Callbacks) findKey(ctx context.Context, keyID string) (*publicKey, erro
 // publicHost is the Host header of a request to a URL: without the scheme's default port.
 func publicHost(public *url.URL) string {
 	defaultPort := map[string]string{"http": "80", "https": "443"}[public.Scheme]
+	host := strings.ToLower(public.Host)
 	if port := public.Port(); port != "" && port == defaultPort {
-		return strings.TrimSuffix(public.Host, ":"+port)
+		return strings.TrimSuffix(host, ":"+port)
 	}
-	return public.Host
+	return host
 }
 
 func readEvent(kind string, body []byte) (*Event, error) {

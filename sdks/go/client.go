@@ -14,6 +14,8 @@ const (
 	defaultMaxRetries = 2
 	// operatorTimeout is for calls during which the service asks an operator for up to 15 seconds.
 	operatorTimeout = 20 * time.Second
+	// maxIdleConnections is how many connections stay open between calls.
+	maxIdleConnections = 32
 )
 
 // Client calls a Ringtrue deployment with one credential. Products need a project's credential, and Management a
@@ -118,7 +120,7 @@ func New(options ...Option) (*Client, error) {
 		clientSecret: os.Getenv("RINGTRUE_CLIENT_SECRET"),
 		timeout:      defaultTimeout,
 		maxRetries:   defaultMaxRetries,
-		httpClient:   &http.Client{},
+		httpClient:   &http.Client{Transport: newTransport()},
 		now:          time.Now,
 	}
 	for _, option := range options {
@@ -140,6 +142,17 @@ func New(options ...Option) (*Client, error) {
 		Callbacks:     newCallbacks(core),
 		core:          core,
 	}, nil
+}
+
+// newTransport is net/http's, with more connections kept for the one host that a client calls.
+func newTransport() http.RoundTripper {
+	standard, isStandard := http.DefaultTransport.(*http.Transport)
+	if !isStandard {
+		return http.DefaultTransport
+	}
+	transport := standard.Clone()
+	transport.MaxIdleConnsPerHost = maxIdleConnections
+	return transport
 }
 
 func newCore(settings *config) (*core, error) {
@@ -165,6 +178,9 @@ func newCore(settings *config) (*core, error) {
 	}
 	if settings.maxRetries < 0 {
 		return nil, &ConfigError{"the number of retries must not be negative"}
+	}
+	if settings.httpClient == nil || settings.now == nil {
+		return nil, &ConfigError{"the HTTP client and the clock must not be nil"}
 	}
 	client := *settings.httpClient
 	// The API never redirects. Following one would send the token to another host.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -113,7 +114,7 @@ func truncate(text string) string {
 	if len(text) <= maxDetailBytes {
 		return text
 	}
-	return text[:maxDetailBytes] + "…"
+	return strings.ToValidUTF8(text[:maxDetailBytes], "") + "…"
 }
 
 // parseRetryAfter reads seconds or an HTTP date (RFC 9110, section 10.2.3). It returns 0 for anything else.

@@ -323,7 +323,7 @@ const callbackBody = `{"check_id":"01a1debb-088a-72d0-82af-11de1aae5598","status
 
 func TestLiveKeyIsAccepted(t *testing.T) {
 	s := startKeyServer(t, "", "public, max-age=3600")
-	client := s.client(t, ringtrue.WithPublicURL("https://shop.example:443/"))
+	client := s.client(t, ringtrue.WithPublicURL("https://Shop.example:443/"))
 	request := s.sign(t, time.Now(), "reverse_sms", callbackBody)
 	event := ok(client.Callbacks.VerifyRaw(background, request))(t)
 	equal(t, "sandbox", event.IsSandbox, false)

@@ -166,6 +166,7 @@ func TestMissingSettingsAreNamed(t *testing.T) {
 	for _, invalid := range []ringtrue.Option{
 		ringtrue.WithURL("ringtrue"), ringtrue.WithURL("ftp://host"), ringtrue.WithURL("http://user:pass@host"),
 		ringtrue.WithURL("http://host?x"), ringtrue.WithPublicURL("shop"), ringtrue.WithTimeout(0), ringtrue.WithMaxRetries(-1),
+		ringtrue.WithURL("http://host?"), ringtrue.WithHTTPClient(nil), ringtrue.WithClock(nil),
 	} {
 		_, err := ringtrue.New(invalid)
 		as[*ringtrue.ConfigError](t, err)
@@ -201,6 +202,10 @@ func TestServiceIsRestartedDuringACall(t *testing.T) {
 	if err := s.start("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = s.command.Process.Kill()
+		_ = s.command.Wait()
+	})
 	address := strings.TrimPrefix(s.BaseURL, "http://")
 	restarted := make(chan error, 1)
 	var creates atomic.Int64
@@ -229,8 +234,4 @@ func TestServiceIsRestartedDuringACall(t *testing.T) {
 	all := ok(client.SimSwap.List(ctx, ringtrue.ListOptions{}).All())(t)
 	equal(t, "checks", len(all), 1)
 	equal(t, "check", all[0].CheckID, check.CheckID)
-	if err := s.command.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = s.command.Wait()
 }
