@@ -330,6 +330,9 @@ func TestLiveKeyIsAccepted(t *testing.T) {
 	newer := ok(client.Callbacks.VerifyRaw(background, s.sign(t, time.Now(), "voice", callbackBody)))(t)
 	equal(t, "result of an unknown kind", newer.Result, nil)
 	equal(t, "id of an unknown kind", newer.ID, event.ID)
+	weak := s.sign(t, time.Now(), "reverse_sms", callbackBody)
+	weak.Header.Set("Authorization", strings.Replace(weak.Header.Get("Authorization"), "own", "weak", 1))
+	equal(t, "reason of a weak key", rejection(t, client, weak).Reason, ringtrue.CallbackKeyUnknown)
 	for _, body := range []string{"[]", "{}", `{"check_id":7}`, `{"check_id":"1","match":"yes"}`} {
 		rejected := rejection(t, client, s.sign(t, time.Now(), "reverse_sms", body))
 		equal(t, "status of "+body, rejected.Status, http.StatusBadRequest)

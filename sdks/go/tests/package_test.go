@@ -37,16 +37,44 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
 // readmeProgram is the program in the README: the handlers come first there.
 func readmeProgram(t *testing.T, address string) string {
 	t.Helper()
 	text := string(ok(os.ReadFile("../README.md"))(t))
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, 2)
+	blocks := goBlock.FindAllStringSubmatch(text, 2)
 	program := blocks[1][1] + "\n" + blocks[0][1]
 	if !strings.Contains(program, "127.0.0.1:3000") {
 		t.Fatal("the README has another address")
 	}
 	return strings.ReplaceAll(program, "127.0.0.1:3000", address)
+}
+
+// readmeExamples are the other examples in the README, each in a function.
+func readmeExamples(t *testing.T) string {
+	t.Helper()
+	text := `package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"ringtrue.example/ringtrue"
+)
+
+func save(ctx context.Context, id, status string, match *bool) error { return nil }
+`
+	blocks := goBlock.FindAllStringSubmatch(string(ok(os.ReadFile("../README.md"))(t)), -1)[2:]
+	for index, block := range blocks {
+		text += fmt.Sprintf("\nfunc example%d(ctx context.Context, store ringtrue.SeenStore, workspaceID, projectID string, err error) {\n%s}\n", index, block[1])
+	}
+	equal(t, "examples", len(blocks), 4)
+	return text
 }
 
 func freeAddress(t *testing.T) string {
@@ -114,6 +142,7 @@ func TestPackedModuleWorksAsACopy(t *testing.T) {
 	run(t, ".", nil, "../pack", proxy)
 	unzip(t, filepath.Join(proxy, modulePath, "@v", "v1.0.0.zip"), modulePath+"@v1.0.0/", filepath.Join(project, "third_party/ringtrue"))
 	write(t, filepath.Join(project, "main.go"), readmeProgram(t, "127.0.0.1:3000"))
+	write(t, filepath.Join(project, "examples.go"), readmeExamples(t))
 	write(t, filepath.Join(project, "go.mod"), "module shop.example/shop\n\ngo 1.19\n\nrequire "+modulePath+
 		" v1.0.0\n\nreplace "+modulePath+" => ./third_party/ringtrue\n")
 	run(t, project, []string{"GOPROXY=off", "GOFLAGS="}, "go", "vet", "./...")
