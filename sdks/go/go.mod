@@ -1,0 +1,3 @@
+module ringtrue.example/ringtrue
+
+go 1.19
