@@ -83,6 +83,13 @@ def _target(request: Request) -> str:
     return (url.path or "/") + (f"?{url.query}" if url.query else "")
 
 
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
+
+
 class HttpTransport:
     """Blocking transport. It keeps connections alive, and may be shared by threads and inherited by forks."""
 
@@ -107,33 +114,33 @@ class HttpTransport:
         return response
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request, deadline: float) -> Response:
-        def limit() -> None:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise TimeoutError
-            connection.timeout = remaining
-            if connection.sock is not None:
-                connection.sock.settimeout(remaining)
-
-        limit()
+        connection.timeout = _remaining(deadline)
         if connection.sock is None:
             connection.connect()
-            limit()
+        # After the head of a response, `http.client` may give the socket to the response alone.
+        sock = connection.sock
+        sock.settimeout(_remaining(deadline))
         connection.request(request.method, _target(request), body=request.body, headers=dict(request.headers))
         response = connection.getresponse()
         body = bytearray()
-        while True:
-            limit()
-            part = response.read1(65536)
-            if not part:
-                break
-            body += part
-            if len(body) > MAX_RESPONSE_BYTES:
-                raise http.client.HTTPException("the response is too large")
+        try:
+            while True:
+                sock.settimeout(_remaining(deadline))
+                part = response.read1(65536)
+                if not part:
+                    break
+                body += part
+                if len(body) > MAX_RESPONSE_BYTES:
+                    raise http.client.HTTPException("the response is too large")
+        finally:
+            # Otherwise the connection is not ready for another request.
+            response.close()
         headers = {name.lower(): value for name, value in response.getheaders()}
         has_body = response.status not in (http.client.NO_CONTENT, http.client.NOT_MODIFIED)
-        # `read1` does not tell a broken connection from the end.
-        if has_body and headers.get("content-length", str(len(body))) != str(len(body)):
+        length = headers.get("content-length", str(len(body)))
+        # `http.client` does not tell a connection that broke within the headers or the body from the end.
+        has_ended_early = not body and "content-length" not in headers and response.will_close
+        if has_body and (length != str(len(body)) or has_ended_early):
             raise http.client.IncompleteRead(bytes(body))
         if response.will_close:
             connection.close()

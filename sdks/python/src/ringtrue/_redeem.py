@@ -122,7 +122,8 @@ def parse_query(query: Query) -> dict[str, str]:
         query = query.decode("utf-8", "replace")
     if isinstance(query, str):
         # A query has no `?`, because the service encodes it.
-        text = urlsplit(query).query if "?" in query or "://" in query else query
+        is_url = "?" in query or "://" in query or query.startswith("/")
+        text = urlsplit(query).query if is_url else query
         pairs = parse_qsl(text, keep_blank_values=True)
     else:
         for name, value in _items(query):
