@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ringtrue import Ringtrue
 
 
-django.conf.settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF="urls", SECRET_KEY="for tests", MIDDLEWARE=[])
+django.conf.settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF="test_adapters", SECRET_KEY="for tests", MIDDLEWARE=[])
 
 
 @pytest.fixture(scope="session")

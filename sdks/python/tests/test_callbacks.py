@@ -118,10 +118,15 @@ def test_each_kind_of_event(client: Ringtrue, receiver: Receiver) -> None:
 
 
 def test_verifier_without_credential(good: RawRequest, service: Service, loop: Loop) -> None:
-    assert CallbackVerifier(service.url, allow_sandbox=True).verify(**good.arguments()).kind == "reverse_sms"
-    verifier = AsyncCallbackVerifier(service.url, allow_sandbox=True)
-    assert loop.run(verifier.verify(**good.arguments())).kind == "reverse_sms"
-    assert rejection(CallbackVerifier(service.url), good) == ("key_sandbox", 401)
+    verifier = CallbackVerifier(service.url, allow_sandbox=True)
+    assert verifier.verify(**good.arguments()).kind == "reverse_sms"
+    verifier.close()
+    async_verifier = AsyncCallbackVerifier(service.url, allow_sandbox=True)
+    assert loop.run(async_verifier.verify(**good.arguments())).kind == "reverse_sms"
+    loop.run(async_verifier.close())
+    strict = CallbackVerifier(service.url)
+    assert rejection(strict, good) == ("key_sandbox", 401)
+    strict.close()
 
 
 def test_headers_can_be_a_mapping_or_bytes(client: Ringtrue, good: RawRequest) -> None:
@@ -264,7 +269,8 @@ def test_callback_of_a_restarted_service_is_delivered_again(client: Ringtrue, re
     first = client.callbacks.verify(**receiver.wait(1).arguments())
     client.reverse_sms.resend_callback(check_id)
     second = client.callbacks.verify(**receiver.wait(2).arguments())
-    store, processed = MemorySeenStore(), []
+    store = MemorySeenStore()
+    processed: list[CallbackEvent] = []
     for event in (first, second):
         process_once(store, event, processed.append)
     assert processed == [first]
@@ -327,13 +333,11 @@ def test_keys_are_cached_and_outages_survived(clients: Clients) -> None:
             assert rejection(callbacks, forger.sign(key_id=key_id)) == ("key_unknown", 401)
         assert len(forger.requests) == 2
         # An outage when the keys are old.
-        clock.advance(101)
+        clock.seconds += 101
+        clock.now = datetime.now(timezone.utc)
         forger.is_up = False
         for _ in range(3):
-            assert callbacks.verify(**{**forger.sign().arguments()}).id if clock.advance(-132) is None else None
-            clock.advance(132)
-        clock.now = datetime.now(timezone.utc)
-        assert callbacks.verify(**forger.sign().arguments()).id
+            assert callbacks.verify(**forger.sign().arguments()).id
         assert len(forger.requests) == 3
         # An unknown key may be a new one: the service shall try again.
         assert rejection(callbacks, forger.sign(key_id="new")) == ("keys_unavailable", 503)

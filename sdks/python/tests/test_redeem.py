@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.http import QueryDict
 from starlette.datastructures import QueryParams
-from support import TOKEN_RESPONSE, Browser, RawRequest, Stub, response
+from support import NAVIGATION, TOKEN_RESPONSE, Browser, RawRequest, Stub, response
 from werkzeug.datastructures import MultiDict
 
 from ringtrue import ApiError, ForeignReturnError, NotFoundError, SandboxRefusedError
@@ -72,6 +72,7 @@ def test_return_of_another_session(clients: Clients) -> None:
     with Stub(lambda _: None) as stub:
         client = clients(url=stub.url, client_id="c", client_secret="s")
         sessions: list[Any] = [own, {"verification_id": own}, None, "", {}, {"verification_id": None}]
+        query: Any
         for session in sessions:
             for query in (
                 f"verification_id={other}&code=x",
@@ -124,7 +125,7 @@ def test_end_without_a_code_is_read_from_the_service(client: Ringtrue) -> None:
 def test_given_up(client: Ringtrue) -> None:
     created = start(client, "+990123456796")
     browser = Browser()
-    browser.open(created["url"] + "/end", form={"reason": "give_up"})
+    browser.open(created["url"] + "/end", form={"reason": "give_up"}, headers=NAVIGATION)
     back = browser.wait_for_return(created["url"], RETURN_URL)
     assert "error=given_up" in back
     outcome = client.verifications.redeem(created, back)

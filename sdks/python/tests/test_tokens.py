@@ -202,6 +202,7 @@ def test_invalid_url_is_rejected(url: str) -> None:
 
 
 def test_invalid_limits_are_rejected() -> None:
-    for limits in ({"timeout": 0}, {"max_retries": -1}, {"total_timeout": -1}):
+    invalid: list[dict[str, Any]] = [{"timeout": 0}, {"max_retries": -1}, {"total_timeout": -1}]
+    for limits in invalid:
         with pytest.raises(ConfigurationError):
             Ringtrue("https://host", **CREDENTIAL, **limits)

@@ -126,8 +126,7 @@ class Ringtrue(_Client[Blocking]):
             allow_sandbox=allow_sandbox,
             total_timeout=total_timeout,
         )
-        self._transport = transport or HttpTransport(ssl_context)
-        self._build(Session(settings), BlockingRunner(self._transport))
+        self._build(Session(settings), BlockingRunner(transport or HttpTransport(ssl_context)))
 
     def close(self) -> None:
         """Closes idle connections. The client stays usable."""

@@ -411,7 +411,12 @@ class CallbackVerifier(Callbacks[Blocking]):
         self, url: str | None = None, *, allow_sandbox: bool = False, ssl_context: ssl.SSLContext | None = None
     ) -> None:
         session = _verifier_session(url, allow_sandbox=allow_sandbox)
-        super().__init__(session, BlockingRunner(HttpTransport(ssl_context)))
+        self._transport = HttpTransport(ssl_context)
+        super().__init__(session, BlockingRunner(self._transport))
+
+    def close(self) -> None:
+        """Closes idle connections. The verifier stays usable."""
+        self._transport.close()
 
 
 class AsyncCallbackVerifier(Callbacks[Awaitable]):
@@ -427,7 +432,12 @@ class AsyncCallbackVerifier(Callbacks[Awaitable]):
         self, url: str | None = None, *, allow_sandbox: bool = False, ssl_context: ssl.SSLContext | None = None
     ) -> None:
         session = _verifier_session(url, allow_sandbox=allow_sandbox)
-        super().__init__(session, AsyncRunner(AsyncHttpTransport(ssl_context)))
+        self._transport = AsyncHttpTransport(ssl_context)
+        super().__init__(session, AsyncRunner(self._transport))
+
+    async def close(self) -> None:
+        """Closes idle connections. The verifier stays usable."""
+        await self._transport.close()
 
 
 class SeenStore(Protocol):
