@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import io
 import os
+import socket
 import ssl
 import threading
 import time
@@ -73,7 +74,8 @@ class AsyncTransport(Protocol):
 def _transport_error(request: Request, cause: BaseException) -> TransportError:
     """Describes a failed exchange by its host only: paths can contain a number."""
     host = urlsplit(request.url).netloc
-    if isinstance(cause, (TimeoutError, asyncio.TimeoutError)):
+    # Three classes before Python 3.11.
+    if isinstance(cause, (TimeoutError, socket.timeout, asyncio.TimeoutError)):
         return TransportTimeoutError(f"no response from {host} within {request.timeout:.3g} s")
     return TransportError(f"no response from {host}: {type(cause).__name__}: {cause}")
 

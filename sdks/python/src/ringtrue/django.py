@@ -5,10 +5,9 @@ urlpatterns = [path("callbacks", callback_view(client, on_callback))]
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
 
 from ._client import AsyncRingtrue
 from ._wsgi import raw_headers, raw_target
@@ -74,8 +73,10 @@ def callback_view(
         return HttpResponse()
 
     is_async = isinstance(client, (AsyncRingtrue, AsyncCallbackVerifier))
-    view: Callable[[HttpRequest], Any] = csrf_exempt(async_ringtrue_callback if is_async else ringtrue_callback)
-    return view
+    view: Any = async_ringtrue_callback if is_async else ringtrue_callback
+    # As the decorator `csrf_exempt`, which supports asynchronous views in Django 5 only.
+    view.csrf_exempt = True
+    return cast("Callable[[HttpRequest], Any]", view)
 
 
 def _raw_request(request: HttpRequest) -> dict[str, Any]:
