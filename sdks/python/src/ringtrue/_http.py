@@ -126,7 +126,8 @@ class HttpTransport:
         response = connection.getresponse()
         body = bytearray()
         try:
-            while True:
+            # Newer versions of Python close the response, and with it the socket, at the end of the body.
+            while not response.isclosed():
                 sock.settimeout(_remaining(deadline))
                 part = response.read1(65536)
                 if not part:
