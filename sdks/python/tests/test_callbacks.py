@@ -264,7 +264,7 @@ def test_rotated_key(clients: Clients, tmp_path: Path) -> None:
         assert rejection(callbacks, old) == ("key_unknown", 401)
 
 
-def test_callback_of_a_restarted_service_is_delivered_again(client: Ringtrue, receiver: Receiver) -> None:
+def test_resent_callback_is_a_duplicate(client: Ringtrue, receiver: Receiver) -> None:
     check_id = complete_reverse_sms(client, receiver.callback_url)
     first = client.callbacks.verify(**receiver.wait(1).arguments())
     client.reverse_sms.resend_callback(check_id)
