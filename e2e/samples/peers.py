@@ -22,9 +22,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "target/samples"
+# The library has no dependencies, so its source is enough.
+PYTHON_WITH_LIBRARY = ["env", f"PYTHONPATH={ROOT / 'sdks/python/src'}", "python3", "-s"]
 SAMPLES = {
     "go": [BUILT / "go"],
-    "python": [ROOT / "target/python/bin/python", ROOT / "samples/python/flow.py"],
+    "python": [*PYTHON_WITH_LIBRARY, ROOT / "samples/python/flow.py"],
     "rust": [BUILT / "debug/ringtrue-sample"],
     "shell": [ROOT / "samples/shell/flow.sh"],
     "typescript": ["node", ROOT / "samples/typescript/flow.mjs"],

@@ -11,12 +11,12 @@ import urllib.parse
 
 import pytest
 import requests
-from peers import ROOT, environment
+from peers import PYTHON_WITH_LIBRARY, ROOT, environment
 
 # Node.js runs the file without a build step, and Python without the packages of the tests.
 SHOPS = {
     "typescript": ["node", ROOT / "samples/typescript/shop.mjs"],
-    "python": ["python3", "-I", ROOT / "samples/python/shop.py"],
+    "python": [*PYTHON_WITH_LIBRARY, ROOT / "samples/python/shop.py"],
 }
 every_shop = pytest.mark.parametrize("shop", SHOPS, indirect=True)
 

@@ -1,81 +1,33 @@
-"""A shop that signs users up with a verification: create, redirect, redeem. Uses the standard library only."""
+"""A shop that signs users up with a verification: create, redirect, redeem. `sign_up` and `come_back` are all of it."""
 
-import base64
 import html
-import json
 import os
 import re
 import secrets
 import sys
 import threading
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-BASE_URL = os.environ.get("BASE_URL", "http://127.0.0.1:8080")
+from ringtrue import ApiError, ForeignReturnError, Ringtrue, RingtrueError
+
 MAX_BODY_BYTES = 4096
 MAX_SESSIONS = 10_000
 
-sessions = {}  # by their cookie. A real shop has a session store.
-token = {"value": None, "expires_at": 0.0}
-lock = threading.Lock()
-
-
-class ApiError(Exception):
-    def __init__(self, status, body):
-        super().__init__(f"{status} {body}")
-        self.status = status
-
-
-def send(request):
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.load(response), response.headers
-    except urllib.error.HTTPError as error:
-        raise ApiError(error.code, error.read().decode()) from None
-
-
-def access_token():
-    """Returns a cached access token, and requests a new one shortly before it expires."""
-    with lock:
-        if token["expires_at"] < time.monotonic():
-            credential = f"{os.environ['CLIENT_ID']}:{os.environ['CLIENT_SECRET']}"
-            form = {"grant_type": "client_credentials", "scope": "verification"}
-            request = urllib.request.Request(f"{BASE_URL}/oauth2/token", urllib.parse.urlencode(form).encode())
-            request.add_header("authorization", "Basic " + base64.b64encode(credential.encode()).decode())
-            try:
-                granted, _ = send(request)
-            except ApiError as error:
-                raise RuntimeError(f"/oauth2/token: {error}") from None
-            token["value"] = granted["access_token"]
-            token["expires_at"] = time.monotonic() + granted["expires_in"] - 60
-        return token["value"]
-
-
-def post(path, body, **headers):
-    """Calls the API as the backend of a project."""
-    request = urllib.request.Request(BASE_URL + path, json.dumps(body).encode())
-    request.add_header("authorization", f"Bearer {access_token()}")
-    request.add_header("content-type", "application/json")
-    for name, value in headers.items():
-        request.add_header(name.replace("_", "-"), value)
-    result, response_headers = send(request)
+client = Ringtrue(
+    os.environ.get("BASE_URL", "http://127.0.0.1:8080"),
+    os.environ.get("CLIENT_ID"),
+    os.environ.get("CLIENT_SECRET"),
     # A sandbox verification proves nothing about a number.
-    if response_headers.get("x-project-mode") != "live" and os.environ.get("ACCEPT_SANDBOX") != "1":
-        raise RuntimeError("the project is in sandbox mode; set ACCEPT_SANDBOX=1 to try it out")
-    return result
+    allow_sandbox=os.environ.get("ACCEPT_SANDBOX") == "1",
+)
+sessions = {}  # by their cookie. A real shop has a session store.
+lock = threading.Lock()
 
 
 def sign_up(session, phone_number, shop_url):
     """Starts a verification, and returns the URL of its page."""
-    verification = post(
-        "/v1/verifications",
-        {"phone_number": phone_number, "redirect_url": f"{shop_url}/verified"},
-        # A repeated request does not create a second verification.
-        idempotency_key=secrets.token_hex(16),
-    )
+    verification = client.verifications.create(phone_number=phone_number, redirect_url=f"{shop_url}/verified")
     # The session remembers its verification: a return with another one is rejected.
     session["verification_id"] = verification["verification_id"]
     session["phone_number"] = phone_number
@@ -83,28 +35,26 @@ def sign_up(session, phone_number, shop_url):
 
 
 def come_back(session, query):
-    """Handles the return of the browser. Its parameters prove nothing until the code is redeemed.
-
-    Returns where the browser goes next.
-    """
-    verification_id = session.get("verification_id")
-    if verification_id is None or query.get("verification_id") != verification_id:
-        session["message"] = "This link belongs to another sign-up."
-        return "/"
-    if "code" not in query:
-        session["message"] = "We could not verify your number."
-        return "/"
-    # A reloaded page redeems the same code again and gets the same result.
-    result = post(f"/v1/verifications/{verification_id}", {"code": query["code"]})
-    # Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
-    if "url" in result:
-        return result["url"]
-    if result["status"] == "COMPLETED" and result["match"] is True:
+    """Handles the return of the browser. Returns where the browser goes next."""
+    outcome = client.verifications.redeem(session.get("verification_id"), query)
+    if outcome.open:
+        return outcome.url
+    if outcome.verified:
         session["verified_number"] = session["phone_number"]
         session.pop("message", None)
-    else:
+    elif outcome.reason == "no_match" and outcome.verification["method"] == "secure_sna":
         session["message"] = "This number is not the number of your phone."
+    else:
+        session["message"] = "We could not verify your number."
     return "/"
+
+
+def message_for(error):
+    """The text of an error is for developers; this is for users."""
+    if isinstance(error, ForeignReturnError):
+        return "This link belongs to another sign-up."
+    is_input_error = isinstance(error, ApiError) and error.status == 400
+    return "We cannot verify this number." if is_input_error else "Please try again later."
 
 
 def page(session):
@@ -133,8 +83,7 @@ class Shop(BaseHTTPRequestHandler):
         if url.path == "/":
             self.respond(200, cookie, page(session))
         elif url.path == "/verified":
-            query = dict(urllib.parse.parse_qsl(url.query))
-            self.redirect(session, cookie, lambda: come_back(session, query))
+            self.redirect(session, cookie, lambda: come_back(session, url.query))
         else:
             self.respond(404, cookie)
 
@@ -166,11 +115,9 @@ class Shop(BaseHTTPRequestHandler):
     def redirect(self, session, cookie, action):
         try:
             location = action()
-        except (ApiError, OSError, RuntimeError) as error:
-            # The message of the API is for developers.
+        except RingtrueError as error:
             print(error, file=sys.stderr, flush=True)
-            is_input_error = isinstance(error, ApiError) and error.status < 500
-            session["message"] = "We cannot verify this number." if is_input_error else "Please try again later."
+            session["message"] = message_for(error)
             location = "/"
         self.respond(303, cookie, location=location)
 
