@@ -142,6 +142,7 @@ export class Transport {
       maxRetries: options.maxRetries ?? this.maxRetries,
       signal: options.signal,
       build: async () => {
+        options.signal?.throwIfAborted();
         token = await raceAbort(this.#token(scope), options.signal);
         const headers: Record<string, string> = { accept: 'application/json', authorization: `Bearer ${token}` };
         if (key !== undefined) headers['idempotency-key'] = key;
