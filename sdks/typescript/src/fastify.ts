@@ -23,19 +23,11 @@ export interface FastifyReplyLike {
   code(status: number): { type(contentType: string): { send(body: string): unknown } };
 }
 
-/** The members of an instance that are used. */
+/** The members of an instance that are used. Parameters are `never`, so that the instances of all versions fit. */
 export interface FastifyLike {
-  removeAllContentTypeParsers(): void;
-  addContentTypeParser(
-    contentType: string,
-    options: { parseAs: 'buffer'; bodyLimit: number },
-    parser: (request: never, body: never, done: (error: Error | null, body?: unknown) => void) => void,
-  ): unknown;
-  post(
-    path: string,
-    options: { errorHandler: (error: Error & { code?: string }, request: never, reply: never) => unknown },
-    handler: (request: never, reply: never) => Promise<unknown>,
-  ): unknown;
+  removeAllContentTypeParsers(): unknown;
+  addContentTypeParser(contentType: string, options: never, parser: never): unknown;
+  post(path: string, options: never, handler: never): unknown;
 }
 
 /** Options of the plugin. */
@@ -59,7 +51,8 @@ export function callbackPlugin(
   return async (instance) => {
     instance.removeAllContentTypeParsers();
     const parse = (_: unknown, body: unknown, done: (error: Error | null, body?: unknown) => void) => done(null, body);
-    instance.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_CALLBACK_BYTES }, parse);
+    const limits = { parseAs: 'buffer', bodyLimit: MAX_CALLBACK_BYTES };
+    instance.addContentTypeParser('*', limits as never, parse as never);
     const handler = async ({ method, originalUrl, raw, body }: FastifyRequestLike, reply: FastifyReplyLike) => {
       const headers: CallbackHeaders = raw.rawHeaders;
       const bytes = body instanceof Uint8Array ? body : new Uint8Array();
@@ -72,6 +65,6 @@ export function callbackPlugin(
       options.onRejected?.(new CallbackError('body_too_large', error.message));
       return reply.code(413).type('text/plain').send('body_too_large');
     };
-    instance.post(path, { errorHandler }, handler);
+    instance.post(path, { errorHandler } as never, handler as never);
   };
 }

@@ -46,7 +46,9 @@ function serveWeb(handle) {
     const headers = new Headers();
     for (let at = 0; at < request.rawHeaders.length; at += 2) headers.append(...request.rawHeaders.slice(at, at + 2));
     const hasBody = request.method !== 'GET';
-    const result = await handle(new Request(url, { method: request.method, headers, ...(hasBody && { body: request, duplex: 'half' }) }));
+    const result = await handle(
+      new Request(url, { method: request.method, headers, ...(hasBody && { body: request, duplex: 'half' }) }),
+    );
     response.writeHead(result.status);
     response.end(await result.text());
   });
@@ -147,7 +149,10 @@ for (const [name, start] of Object.entries(SERVERS)) {
 test('Express: a body that was parsed before is reported to the developer', async () => {
   const app = express();
   app.use(express.json());
-  app.post('/callbacks', expressHandler(ringtrue, () => {}));
+  app.post(
+    '/callbacks',
+    expressHandler(ringtrue, () => {}),
+  );
   let reported;
   app.use((error, _request, response, _next) => {
     reported = error;

@@ -90,7 +90,10 @@ test('modified callbacks are rejected', async () => {
     [{ ...good, body: good.body.subarray(1) }, 'digest_mismatch'],
     [{ ...withHeader(good, 'digest', emptyDigest), body: Buffer.from('{}') }, 'signature_invalid'],
     [changeHeader('digest', (text) => swap(text, 12)), 'digest_mismatch'],
-    [changeHeader('date', (text) => text.replace(/\d(?= GMT)/, (digit) => (Number(digit) + 1) % 10)), 'signature_invalid'],
+    [
+      changeHeader('date', (text) => text.replace(/\d(?= GMT)/, (digit) => (Number(digit) + 1) % 10)),
+      'signature_invalid',
+    ],
     [changeHeader('date', () => 'some day'), 'date_out_of_range'],
     [changeHeader('host', () => 'backend.example'), 'signature_invalid'],
     [changeHeader('x-service-callback', () => 'discovery'), 'signature_invalid'],
@@ -163,7 +166,8 @@ test('a rotated key is fetched', async () => {
   const before = await readKeys();
   await service.run('keys', 'rotate', '--purpose', 'sandbox_callback', '--emergency');
   const deadline = Date.now() + 30_000;
-  while ((await readKeys()) === before && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 100));
+  while ((await readKeys()) === before && Date.now() < deadline)
+    await new Promise((resolve) => setTimeout(resolve, 100));
   const id = await completeCheck(ringtrue, '+990300000004', recorder.url);
   const rotated = await recorder.next();
   const keyId = (request) => header(request, 'authorization').split('"')[1];
@@ -183,7 +187,10 @@ test('a valid signature with invalid parameters is rejected', async () => {
     await rejects(callbacks.verify(forge({ components: 'date' })), 'components_incomplete');
     await rejects(callbacks.verify(forge({ components: reversed })), 'components_incomplete');
     await rejects(callbacks.verify(forge({ algorithm: 'hs2019' })), 'algorithm_unsupported');
-    await rejects(callbacks.verify(forge({ date: new Date(Date.now() - 3_600_000).toUTCString() })), 'date_out_of_range');
+    await rejects(
+      callbacks.verify(forge({ date: new Date(Date.now() - 3_600_000).toUTCString() })),
+      'date_out_of_range',
+    );
     await rejects(callbacks.verify(forge({ kind: 'toString' })), 'kind_unsupported', 400);
     await rejects(callbacks.verify(forge({ body: 'no JSON' })), 'body_malformed', 400);
     await rejects(callbacks.verify(forge({ body: 'null' })), 'body_malformed', 400);
@@ -287,7 +294,10 @@ test('the memory of ids is bounded', async () => {
   try {
     const deduplicator = new MemoryDeduplicator({ ttl: 1000, maxEntries: 2 });
     for (const id of ['a', 'b', 'c']) await deduplicator.once(id, async () => {});
-    assert.deepEqual(['a', 'b', 'c'].map((id) => deduplicator.seen(id)), [false, true, true]);
+    assert.deepEqual(
+      ['a', 'b', 'c'].map((id) => deduplicator.seen(id)),
+      [false, true, true],
+    );
     now = 1000;
     assert.equal(deduplicator.seen('c'), false);
   } finally {

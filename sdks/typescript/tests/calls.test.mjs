@@ -14,7 +14,11 @@ import {
 import { startService } from './service.mjs';
 import { problem, sendJson, startStub } from './stub.mjs';
 
-const CHECK = { check_id: '01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b', status: 'ACCEPTED', created_at: '2026-11-14T09:30:00.123Z' };
+const CHECK = {
+  check_id: '01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b',
+  status: 'ACCEPTED',
+  created_at: '2026-11-14T09:30:00.123Z',
+};
 
 let service;
 before(async () => {
@@ -78,7 +82,10 @@ test('a second 401 is the error', async () => {
 test('a wrong secret is reported once, without the secret', async () => {
   const recorder = recordingFetch();
   const client = service.client({ clientSecret: 'rts_wrong', fetch: recorder.fetch });
-  const error = await client.simSwap.list().page().catch((thrown) => thrown);
+  const error = await client.simSwap
+    .list()
+    .page()
+    .catch((thrown) => thrown);
   assert.ok(error instanceof AuthenticationError && error instanceof RingtrueError);
   assert.equal(error.status, 401);
   assert.equal(recorder.calls.length, 1);
@@ -261,13 +268,17 @@ test('a response that takes too long is a connection error', async () => {
 test('a refused connection names its cause, and no URL', async () => {
   const stub = await startStub(() => {});
   await stub.stop();
-  const error = await stub.client({ maxRetries: 0 }).eligibility.ofNumber('+990100000000').catch((thrown) => thrown);
+  const error = await stub
+    .client({ maxRetries: 0 })
+    .eligibility.ofNumber('+990100000000')
+    .catch((thrown) => thrown);
   assert.equal(error.message, 'POST /oauth2/token: connection failed: ECONNREFUSED');
   assert.equal(error.timedOut, false);
 });
 
 test('a signal cancels the call, its retries and the wait for a token', async () => {
-  const respond = (_, response) => sendJson(response, 503, problem(503, 'service_unavailable'), { 'retry-after': '20' });
+  const respond = (_, response) =>
+    sendJson(response, 503, problem(503, 'service_unavailable'), { 'retry-after': '20' });
   await withStub(respond, async ({ client, requests }) => {
     const controller = new AbortController();
     const waiting = client().simSwap.get(CHECK.check_id, { signal: controller.signal });
@@ -343,7 +354,9 @@ test('a body that is no problem still gives a typed error', async () => {
       response.end(body);
     };
     await withStub(respond, async ({ client }) => {
-      const error = await client().simSwap.get(CHECK.check_id).catch((thrown) => thrown);
+      const error = await client()
+        .simSwap.get(CHECK.check_id)
+        .catch((thrown) => thrown);
       assert.deepEqual([error.name, error.status, error.errorCode], ['NotFoundError', 404, 'unknown_error']);
     });
   }

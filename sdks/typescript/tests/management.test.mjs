@@ -27,7 +27,12 @@ test('projects', async () => {
   const created = await management.projects.create(workspaceId, { name: 'Shop "A", *' });
   assert.equal(created.mode, 'sandbox');
   const [{ client_id, client_secret }] = created.credentials;
-  const client = new Ringtrue({ url: service.url, clientId: client_id, clientSecret: client_secret, allowSandbox: true });
+  const client = new Ringtrue({
+    url: service.url,
+    clientId: client_id,
+    clientSecret: client_secret,
+    allowSandbox: true,
+  });
   assert.deepEqual(await client.verifications.list().toArray(), []);
   const found = await management.projects.list(workspaceId, { search: field('name').eq(created.name) }).toArray();
   assert.deepEqual(
@@ -66,7 +71,12 @@ test('project credentials: a deleted one gives a typed error', async () => {
   const listed = await management.projectCredentials.list(workspaceId, projectId).toArray();
   assert.ok(listed.some((credential) => credential.client_id === client_id && !('client_secret' in credential)));
   assert.equal((await management.projectCredentials.get(workspaceId, projectId, client_id)).client_id, client_id);
-  const client = new Ringtrue({ url: service.url, clientId: client_id, clientSecret: client_secret, allowSandbox: true });
+  const client = new Ringtrue({
+    url: service.url,
+    clientId: client_id,
+    clientSecret: client_secret,
+    allowSandbox: true,
+  });
   await client.verifications.list().page();
   await management.projectCredentials.delete(workspaceId, projectId, client_id);
   const error = await client.verifications

@@ -28,7 +28,7 @@ export class Browser {
       request(url, options, resolve).on('error', reject).end(body);
     });
     for (const text of response.headers['set-cookie'] ?? []) {
-      const [name, value] = text.split(';', 1)[0].split('=');
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(text);
       this.#cookies.set(name, value);
     }
     let text = '';
@@ -39,7 +39,7 @@ export class Browser {
   /** Runs the silent check of the hosted page. Returns the URL to which the page sends the browser, without opening it. */
   async checkSilently(pageUrl, returnUrl) {
     const leaving = await this.send(`${pageUrl}/silent`);
-    let url = unescape(/data-operator="([^"]+)"/.exec(leaving.text)[1]);
+    let url = unescapeHtml(/data-operator="([^"]+)"/.exec(leaving.text)[1]);
     for (let hop = 0; hop < 10; hop++) {
       if (url.startsWith(returnUrl)) return url;
       const { status, location, text } = await this.send(url);
@@ -61,8 +61,9 @@ export class Browser {
     // The events end with the verification.
     await this.send(`${pageUrl}/events`, { headers: { accept: 'text/event-stream' } });
     const { text } = await this.send(pageUrl);
-    return unescape(text.slice(text.indexOf(`href="${returnUrl}`) + 6).split('"', 1)[0]);
+    return unescapeHtml(text.slice(text.indexOf(`href="${returnUrl}`) + 6).split('"', 1)[0]);
   }
 }
 
-const unescape = (text) => text.replace(/&amp;|&#38;/g, '&').replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
+const unescapeHtml = (text) =>
+  text.replace(/&amp;|&#38;/g, '&').replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code));

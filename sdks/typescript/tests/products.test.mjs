@@ -154,7 +154,19 @@ test('a list is read lazily, page by page', async () => {
 });
 
 const TEXTS = [
-  ...['two words', "it's", '"quoted"', `both ' and "`, 'back\\slash', 'a\\"b', 'ends in \\', 'a,b;c', '(x)', 'a=b', '!~<>'],
+  ...[
+    'two words',
+    "it's",
+    '"quoted"',
+    `both ' and "`,
+    'back\\slash',
+    'a\\"b',
+    'ends in \\',
+    'a,b;c',
+    '(x)',
+    'a=b',
+    '!~<>',
+  ],
   ...['%_', 'and', 'ü漢🙂', '12', 'with*star', '*', 'a+b&c', '\\*'],
 ];
 
@@ -178,7 +190,9 @@ test('filters find values with special characters, and only these', async () => 
   assert.equal((await byReference(field('reference_id').like('q *'))).length, TEXTS.length);
   const withoutA = field('reference_id').like('q *').and(field('reference_id').notLike('q a*'));
   assert.equal((await byReference(withoutA)).length, TEXTS.filter((text) => !text.startsWith('a')).length);
-  const others = field('reference_id').like('q *').and(field('reference_id').out(['q 12', 'q *']));
+  const others = field('reference_id')
+    .like('q *')
+    .and(field('reference_id').out(['q 12', 'q *']));
   assert.equal((await byReference(others)).length, TEXTS.length - 2);
 });
 

@@ -39,7 +39,15 @@ test('a match verifies the number, also when the page is reloaded', async () => 
 test('the query is accepted in all forms of frameworks', async () => {
   const { created, back } = await comeBackSilently('+990200000002');
   const query = Object.fromEntries(back.searchParams);
-  const forms = [back, back.href, back.searchParams, back.search, back.search.slice(1), query, `/verified${back.search}#x`];
+  const forms = [
+    back,
+    back.href,
+    back.searchParams,
+    back.search,
+    back.search.slice(1),
+    query,
+    `/verified${back.search}#x`,
+  ];
   for (const form of forms) assert.ok((await ringtrue.verifications.redeem(created, form)).verified, String(form));
 });
 

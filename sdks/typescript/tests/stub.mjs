@@ -35,5 +35,11 @@ export function sendJson(response, status, body, headers = {}) {
 
 /** A body of an error. */
 export function problem(status, error_code) {
-  return { type: `https://example.com/errors/${error_code}`, title: 'Failed', status, detail: 'It failed.', error_code };
+  return {
+    type: `https://example.com/errors/${error_code}`,
+    title: 'Failed',
+    status,
+    detail: 'It failed.',
+    error_code,
+  };
 }
