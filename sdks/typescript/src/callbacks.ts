@@ -87,8 +87,7 @@ export class Callbacks {
     if (bytes.length > MAX_CALLBACK_BYTES) throw tooLarge();
 
     const read = headerReader(headers);
-    const received = read('host');
-    const host = options.host === undefined ? received : hostOf(options.host);
+    const host = options.host === undefined ? read('host') : hostOf(options.host);
     const date = read('date');
     const kind = read('x-service-callback');
     const digest = read('digest');

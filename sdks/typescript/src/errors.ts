@@ -18,7 +18,9 @@ export class ConnectionError extends RingtrueError {
 
   /** @internal */
   constructor(call: string, timedOut: boolean, cause: unknown) {
-    super(`${call}: ${timedOut ? 'timed out' : `connection failed${describeCause(cause)}`}`, { cause });
+    const message = timedOut ? 'timed out' : `connection failed${describeCause(cause)}`;
+    // Some runtimes write the URL into their errors, and with it the number.
+    super(`${call}: ${message}`, call.includes('{phone_number}') ? undefined : { cause });
     this.timedOut = timedOut;
   }
 }
@@ -167,7 +169,7 @@ export function parseRetryAfter(value: string | null): number | undefined {
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
-/** The system's code, such as ECONNREFUSED. The message may contain the URL, and with it a number. */
+/** The system's code, such as ECONNREFUSED. */
 function describeCause(cause: unknown): string {
   const { code, cause: inner } = (cause ?? {}) as { code?: unknown; cause?: { code?: unknown } };
   const found = inner?.code ?? code;

@@ -17,6 +17,7 @@ export interface NodeRequest extends AsyncIterable<Uint8Array> {
   originalUrl?: string;
   rawHeaders: string[];
   readableDidRead?: boolean;
+  iterator?(options: { destroyOnReturn: boolean }): AsyncIterable<Uint8Array>;
   /** What a body parser has read. */
   body?: unknown;
   /** Bytes of the body, on platforms that parse it before your code runs. */
@@ -72,5 +73,6 @@ async function rawBody(request: NodeRequest): Promise<Uint8Array> {
   if (readableDidRead) {
     throw new TypeError('a body parser has read the callback; add the callback handler before express.json()');
   }
-  return readBody(request);
+  // Otherwise a body that is too large would close the connection before the response.
+  return readBody(request.iterator?.({ destroyOnReturn: false }) ?? request);
 }

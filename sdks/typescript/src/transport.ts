@@ -112,7 +112,7 @@ export class Transport {
     const url = options.url ?? fromEnvironment('RINGTRUE_URL', 'url');
     const clientId = options.clientId ?? fromEnvironment('RINGTRUE_CLIENT_ID', 'clientId');
     const clientSecret = options.clientSecret ?? fromEnvironment('RINGTRUE_CLIENT_SECRET', 'clientSecret');
-    if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(url)) {
+    if (!isBaseUrl(url)) {
       throw new ConfigurationError('url is invalid; expected a base URL such as https://verify.example.com');
     }
     this.url = url.replace(/\/+$/, '');
@@ -290,6 +290,15 @@ function backoff(failures: number): number {
 /** Milliseconds that do not jump when the system's clock is set. */
 export function monotonicNow(): number {
   return performance.now();
+}
+
+function isBaseUrl(text: string): boolean {
+  try {
+    const { protocol, search, hash, username } = new URL(text);
+    return /^https?:$/.test(protocol) && search + hash + username === '';
+  } catch {
+    return false;
+  }
 }
 
 function fromEnvironment(variable: string, option: string): string {

@@ -145,6 +145,7 @@ test('the public host replaces the one of a proxy, and refuses callbacks for oth
   await rejects(ringtrue.callbacks.verify(proxied), 'signature_invalid');
   assert.ok(await ringtrue.callbacks.verify(proxied, { host }));
   assert.ok(await ringtrue.callbacks.verify(proxied, { host: `http://${host}/callbacks` }));
+  assert.ok(await ringtrue.callbacks.verify(withHeader(good, 'host'), { host }), 'HTTP/2 has no Host');
   await rejects(ringtrue.callbacks.verify(good, { host: 'backend.example' }), 'signature_invalid');
 });
 

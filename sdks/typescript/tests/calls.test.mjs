@@ -103,7 +103,9 @@ test('a missing option names the variable', () => {
   assert.throws(() => new Ringtrue({ clientId: 'a', clientSecret: 'b' }), { message: /RINGTRUE_URL is not set/ });
   assert.throws(() => new Ringtrue({ url: service.url, clientSecret: 'b' }), /RINGTRUE_CLIENT_ID is not set/);
   assert.throws(() => new Ringtrue({ url: service.url, clientId: 'a' }), /RINGTRUE_CLIENT_SECRET is not set/);
-  assert.throws(() => new Ringtrue({ url: 'example.com', clientId: 'a', clientSecret: 'b' }), ConfigurationError);
+  for (const url of ['example.com', 'ftp://example.com', 'https://a b', 'https://example.com/?a', '']) {
+    assert.throws(() => new Ringtrue({ url, clientId: 'a', clientSecret: 'b' }), ConfigurationError);
+  }
 });
 
 test('options come from the environment', async () => {
@@ -274,6 +276,17 @@ test('a refused connection names its cause, and no URL', async () => {
     .catch((thrown) => thrown);
   assert.equal(error.message, 'POST /oauth2/token: connection failed: ECONNREFUSED');
   assert.equal(error.timedOut, false);
+});
+
+test('a failed call with a number in its URL does not show it', async () => {
+  const client = service.client({
+    maxRetries: 0,
+    fetch: (url, init) =>
+      String(url).includes('eligibility') ? Promise.reject(new TypeError(`cannot fetch ${url}`)) : fetch(url, init),
+  });
+  const error = await client.eligibility.ofNumber('+990100000000').catch((thrown) => thrown);
+  assert.ok(error instanceof ConnectionError);
+  assert.ok(!inspect(error, { depth: 9 }).includes('990100000000'));
 });
 
 test('a signal cancels the call, its retries and the wait for a token', async () => {
