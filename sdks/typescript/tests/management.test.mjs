@@ -110,7 +110,8 @@ test('usage, audit events and requests', async () => {
   const deadline = Date.now() + 10_000;
   let found = [];
   while (found.length === 0 && Date.now() < deadline) {
-    found = await management.requests.list(workspaceId, projectId, { status: '4xx' }).toArray();
+    const filter = { status: '4xx', error_code: 'phone_number_invalid' };
+    found = await management.requests.list(workspaceId, projectId, filter).toArray();
   }
   assert.equal(found[0].status, 400);
   const { request_id } = found[0];
