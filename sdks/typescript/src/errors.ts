@@ -10,17 +10,15 @@ export class ConfigurationError extends RingtrueError {
   override name = 'ConfigurationError';
 }
 
-/** The service sent no response: the connection failed, or the response took longer than `timeout`. */
+/** The service sent no usable response: the connection failed, or the response took longer than `timeout`. */
 export class ConnectionError extends RingtrueError {
   override name = 'ConnectionError';
   /** Whether the attempt took longer than `timeout`. */
   readonly timedOut: boolean;
 
   /** @internal */
-  constructor(call: string, timedOut: boolean, cause: unknown) {
-    const message = timedOut ? 'timed out' : `connection failed${describeCause(cause)}`;
-    // Some runtimes write the URL into their errors, and with it the number.
-    super(`${call}: ${message}`, call.includes('{phone_number}') ? undefined : { cause });
+  constructor(message: string, timedOut = false, options?: ErrorOptions) {
+    super(message, options);
     this.timedOut = timedOut;
   }
 }
@@ -169,8 +167,15 @@ export function parseRetryAfter(value: string | null): number | undefined {
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
+/** The error for a failed attempt. `call` names it as in `toApiError`. */
+export function toConnectionError(call: string, timedOut: boolean, cause: unknown): ConnectionError {
+  const message = `${call}: ${timedOut ? 'timed out' : `connection failed${describeCode(cause)}`}`;
+  // Some runtimes write the URL into their errors, and with it the number.
+  return new ConnectionError(message, timedOut, call.includes('{phone_number}') ? undefined : { cause });
+}
+
 /** The system's code, such as ECONNREFUSED. */
-function describeCause(cause: unknown): string {
+function describeCode(cause: unknown): string {
   const { code, cause: inner } = (cause ?? {}) as { code?: unknown; cause?: { code?: unknown } };
   const found = inner?.code ?? code;
   return typeof found === 'string' ? `: ${found}` : '';

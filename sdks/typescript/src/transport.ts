@@ -1,4 +1,11 @@
-import { ConfigurationError, ConnectionError, parseRetryAfter, SandboxRefusedError, toApiError } from './errors.js';
+import {
+  ConfigurationError,
+  ConnectionError,
+  parseRetryAfter,
+  SandboxRefusedError,
+  toApiError,
+  toConnectionError,
+} from './errors.js';
 import type { AccessToken, Scope } from './openapi.js';
 import { delay, raceAbort, withTimeout } from './time.js';
 import { randomKey } from './web-crypto.js';
@@ -131,6 +138,9 @@ export class Transport {
   async call<T>(call: Call): Promise<T> {
     const { options = {}, scope, minTimeout = 0 } = call;
     const key = call.withKey ? (options.idempotencyKey ?? (await randomKey())) : undefined;
+    if (key !== undefined && !/^[!-~]{1,255}$/.test(key)) {
+      throw new TypeError('idempotencyKey is invalid; expected 1 to 255 visible ASCII characters');
+    }
     const body = call.body === undefined ? undefined : JSON.stringify(call.body);
     const name = `${call.method} ${call.path}`;
     const url = this.url + fillPath(call.path, call.params) + writeQuery(call.query);
@@ -245,7 +255,7 @@ export class Transport {
       return [response, await response.text()];
     } catch (error) {
       signal?.throwIfAborted();
-      throw new ConnectionError(name, limit.signal.aborted, error);
+      throw toConnectionError(name, limit.signal.aborted, error);
     } finally {
       limit.clear();
     }
@@ -331,7 +341,8 @@ function writeQuery(query: Query = {}): string {
 function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch (cause) {
-    throw new ConnectionError(name, false, cause);
+  } catch {
+    // The parser's message may quote the response, which may be a token.
+    throw new ConnectionError(`${name}: the response is not JSON`);
   }
 }

@@ -360,6 +360,25 @@ test('redirects are not followed', async () => {
   });
 });
 
+test('a malformed response is not quoted', async () => {
+  const respond = (_, response) => {
+    response.writeHead(200, { 'x-project-mode': 'live' });
+    response.end('eyJ-token');
+  };
+  await withStub(respond, async ({ client }) => {
+    const error = await client()
+      .simSwap.get(CHECK.check_id)
+      .catch((thrown) => thrown);
+    assert.equal(error.message, 'GET /v1/sim-swap-checks/{check_id}: the response is not JSON');
+    assert.ok(error instanceof ConnectionError && !inspect(error).includes('eyJ'));
+  });
+});
+
+test('an invalid idempotency key fails before a call', async () => {
+  const create = service.client().simSwap.create({ phone_number: '+990100000000' }, { idempotencyKey: 'a b' });
+  await assert.rejects(create, TypeError);
+});
+
 test('a body that is no problem still gives a typed error', async () => {
   for (const body of ['<html>', 'null', '[]']) {
     const respond = (_, response) => {
