@@ -2,164 +2,82 @@
 // Verifies a number from creation to callback: `node flow.mjs [reverse-sms | secure-sna | verification]`.
 // `node flow.mjs listen` only receives and verifies callbacks. The types are in JSDoc comments, which TypeScript checks,
 // so that this file runs without a build step on Node.js 18 and later.
-import { createServer } from 'node:http';
-import { InvalidCallback, KeySet, verify } from './callbacks.mjs';
+import { Ringtrue } from '@ringtrue/server';
+import { startReceiver } from './callbacks.mjs';
 
-const baseUrl = process.env.BASE_URL ?? 'http://127.0.0.1:8080';
-const phoneNumber = process.env.PHONE_NUMBER ?? '+990123456700';
+// Receiving callbacks needs no credential.
+const { BASE_URL = 'http://127.0.0.1:8080', CLIENT_ID = '', CLIENT_SECRET = '' } = process.env;
+const { PHONE_NUMBER: phone_number = '+990123456700', ACCEPT_SANDBOX, CALLBACK_PORT = '9099' } = process.env;
 // A sandbox number: the code below also acts as its phone.
-const isSimulated = phoneNumber.startsWith('+990');
-const MAX_BODY_BYTES = 64 * 1024;
+const isSimulated = phone_number.startsWith('+990');
 
-/** Scope and path of each product. @type {Record<string, { scope: string, path: string }>} */
-const PRODUCTS = {
-  'reverse-sms': { scope: 'reverse_sms', path: '/v1/number-verification/reverse-sms-checks' },
-  'secure-sna': { scope: 'secure_sna', path: '/v1/number-verification/secure-sna-checks' },
-  verification: { scope: 'verification', path: '/v1/verifications' },
-};
-
-/** What the user's phone does: it opens `url`, or sends the SMS. */
-/** @typedef {{ url?: string, receiver_phone_number?: string, expected_sms_body?: string }} Step */
-/** A verification has `next_step` while it is open; a check has the members of its step. */
-/** @typedef {Step & { check_id?: string, verification_id?: string, next_step?: Step }} Created */
-/** @typedef {import('./callbacks.mjs').Callback} Callback */
-
-const keySet = new KeySet(`${baseUrl}/.well-known/jwks.json`, { acceptSandbox: process.env.ACCEPT_SANDBOX === '1' });
-/** By id: a callback may be delivered more than once. @type {Map<string, Callback>} */
-const verified = new Map();
-let onVerified = () => {};
-
-const server = createServer(async (request, response) => {
-  response.statusCode = await receive(request);
-  // This program ends with its last connection.
-  response.setHeader('connection', 'close');
-  response.end();
+const ringtrue = new Ringtrue({
+  url: BASE_URL,
+  clientId: CLIENT_ID,
+  clientSecret: CLIENT_SECRET,
+  allowSandbox: ACCEPT_SANDBOX === '1',
 });
 
-/** @param {import('node:http').IncomingMessage} request */
-async function receive(request) {
-  try {
-    /** @type {Buffer[]} */
-    const chunks = [];
-    let size = 0;
-    for await (const chunk of request) {
-      chunks.push(chunk);
-      if ((size += chunk.length) > MAX_BODY_BYTES) return 413;
+/** Creates a check or verification, acts as the phone, and returns the id. */
+/** @type {Record<string, (callback_url: string) => Promise<string>>} */
+const PRODUCTS = {
+  async 'reverse-sms'(callback_url) {
+    const check = await ringtrue.reverseSms.create({ phone_number, callback_url });
+    await askForSms(check);
+    return check.check_id;
+  },
+  async 'secure-sna'(callback_url) {
+    const { check_id, url } = await ringtrue.secureSna.create({ phone_number, callback_url });
+    const code = await openSilently(url);
+    if (code) await ringtrue.secureSna.redeemCode(check_id, code);
+    return check_id;
+  },
+  async verification(callback_url) {
+    const { verification_id, next_step } = await ringtrue.verifications.create({ phone_number, callback_url });
+    /** @type {import('@ringtrue/server').NextStep | undefined} */
+    let step = next_step;
+    while (step) {
+      if (step.method === 'secure_sna') {
+        const code = await openSilently(step.url);
+        // Without a code, the operator has failed: the verification goes on with its next method.
+        const { verification } = await ringtrue.verifications.redeem(verification_id, { verification_id, code });
+        step = isSimulated ? verification.next_step : undefined;
+      } else {
+        await askForSms(step);
+        step = await followingStep(verification_id, step.expected_sms_body);
+      }
     }
-    const { method = '', url = '', rawHeaders } = request;
-    const callback = await verify({ method, target: url, rawHeaders, body: Buffer.concat(chunks) }, keySet);
-    const id = callback.check_id ?? callback.verification_id ?? '';
-    // Store the callback before responding with 200; process it afterwards.
-    if (!verified.has(id)) verified.set(id, callback);
-    onVerified();
-    console.log(`verified: ${id} ${callback.status} match=${callback.match ?? null}`);
-    return 200;
-  } catch (error) {
-    if (error instanceof InvalidCallback) {
-      console.log(`rejected: ${error.message}`);
-      return 401;
-    }
-    console.log(`failed to verify: ${error}`);
-    return 503;
-  }
-}
+    return verification_id;
+  },
+};
 
-/**
- * Calls the API, and returns the JSON of the response.
- * @param {string} path
- * @param {string} authorization
- * @param {URLSearchParams | object} [body] `GET` without a body
- * @returns {Promise<any>}
- */
-async function call(path, authorization, body) {
-  const isForm = body instanceof URLSearchParams;
-  const response = await fetch(baseUrl + path, {
-    method: body ? 'POST' : 'GET',
-    headers: { authorization, ...(isForm ? {} : { 'content-type': 'application/json' }) },
-    body: isForm || !body ? body : JSON.stringify(body),
-  });
-  const text = await response.text();
-  // A problem body explains the error in `detail`; `type` is the URL of its documentation.
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
-  return text ? JSON.parse(text) : undefined;
-}
-
-/** A token has one scope, and is valid for an hour. Cache it. @param {string} scope */
-async function accessToken(scope) {
-  const credential = Buffer.from(`${process.env.CLIENT_ID}:${process.env.CLIENT_SECRET}`).toString('base64');
-  const grant = new URLSearchParams({ grant_type: 'client_credentials', scope });
-  const { access_token: token } = await call('/oauth2/token', `Basic ${credential}`, grant);
-  return `Bearer ${token}`;
-}
-
-/**
- * Creates a check or verification, and waits for its callback.
- * @param {{ scope: string, path: string }} product
- * @param {string} callbackUrl
- */
-async function flow({ scope, path }, callbackUrl) {
-  const token = await accessToken(scope);
-  /** @type {Created} */
-  const created = await call(path, token, { phone_number: phoneNumber, callback_url: callbackUrl });
-  const id = created.check_id ?? created.verification_id ?? '';
-
-  /** @type {Step | undefined} */
-  let step = created.next_step ?? created;
-  while (step) {
-    if (step.url) step = await verifySilently(step.url, `${path}/${id}`, token);
-    else {
-      await askForSms(step);
-      step = created.next_step && (await followingStep(`${path}/${id}`, token, step));
-    }
-  }
-  while (!verified.has(id)) await new Promise((resolve) => (onVerified = () => resolve(undefined)));
-  const callback = verified.get(id);
-  console.log(callback?.match ? 'number verified' : `number not verified: ${JSON.stringify(callback)}`);
-  server.close();
-}
-
-/**
- * Secure SNA: your app opens the URL over mobile data, and passes the code to your backend, which redeems it.
- * @param {string} url
- * @param {string} path
- * @param {string} token
- * @returns {Promise<Step | undefined>} the next step of a verification
- */
-async function verifySilently(url, path, token) {
+/** Your app opens the URL over mobile data, and passes the code to your backend. @param {string} url */
+async function openSilently(url) {
   console.log(`Phone: open ${url}`);
   if (!isSimulated) return undefined;
   const response = await fetch(url, { headers: { accept: 'application/json' } });
-  const { code } = await response.json();
-  // Without a code, the operator has failed: a verification goes on with its next method.
-  const result = code ? await call(path, token, { code }) : await call(path, token);
-  return result.next_step;
+  return /** @type {{ code?: string }} */ (await response.json()).code;
 }
 
 /**
- * Reverse SMS: your app shows this link. It opens the messaging app with the receiver and text filled in.
- * @param {Step} step
- * @returns {Promise<void>}
+ * Your app shows this link. It opens the messaging app with the receiver and text filled in.
+ * @param {{ receiver_phone_number: string, expected_sms_body: string }} step
  */
-async function askForSms({ receiver_phone_number: receiver = '', expected_sms_body: text = '' }) {
-  console.log(`Android: sms:${receiver}?body=${encodeURIComponent(text)}`);
-  console.log(`iOS:     sms:${receiver}&body=${encodeURIComponent(text)}`);
-  if (isSimulated) {
-    const token = await accessToken('reverse_sms');
-    await call('/v1/sandbox/inbound-sms', token, { from: phoneNumber, to: receiver, body: text });
-  }
+async function askForSms({ receiver_phone_number: to, expected_sms_body: body }) {
+  console.log(`Android: sms:${to}?body=${encodeURIComponent(body)}`);
+  console.log(`iOS:     sms:${to}&body=${encodeURIComponent(body)}`);
+  if (isSimulated) await ringtrue.sandbox.sendSms({ from: phone_number, to, body });
 }
 
 /**
  * Waits until a verification goes on or ends. A text from another number may be sent once more, with a new text.
- * @param {string} path
- * @param {string} token
- * @param {Step} step
- * @returns {Promise<Step | undefined>}
+ * @param {string} id
+ * @param {string} text
  */
-async function followingStep(path, token, step) {
+async function followingStep(id, text) {
   for (;;) {
-    const { next_step: current } = await call(path, token);
-    if (current?.expected_sms_body !== step.expected_sms_body) return current;
+    const { next_step: step } = await ringtrue.verifications.get(id);
+    if (step?.method !== 'reverse_sms' || step.expected_sms_body !== text) return step;
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }
@@ -170,17 +88,18 @@ if (!product && name !== 'listen') {
   console.error(`unknown argument: ${name}; expected ${Object.keys(PRODUCTS).join(', ')} or listen`);
   process.exit(2);
 }
-if (product && !(process.env.CLIENT_ID && process.env.CLIENT_SECRET)) {
+if (product && !(CLIENT_ID && CLIENT_SECRET)) {
   console.error('CLIENT_ID and CLIENT_SECRET are not set: export the credential of a project');
   process.exit(2);
 }
-server.on('error', (error) => {
+const receiver = await startReceiver(ringtrue, Number(CALLBACK_PORT)).catch((error) => {
   console.error(`${error.message}; set CALLBACK_PORT to a free port, or to 0 for any`);
   process.exit(1);
 });
-server.listen(Number(process.env.CALLBACK_PORT ?? 9099), '127.0.0.1', async () => {
-  const address = server.address();
-  const callbackUrl = `http://127.0.0.1:${typeof address === 'object' && address?.port}/callbacks`;
-  console.log(`listening on ${callbackUrl}`);
-  if (product) await flow(product, callbackUrl);
-});
+console.log(`listening on ${receiver.url}`);
+if (product) {
+  const { data } = await receiver.wait(await product(receiver.url));
+  const isVerified = 'match' in data && data.match === true;
+  console.log(isVerified ? 'number verified' : `number not verified: ${JSON.stringify(data)}`);
+  receiver.close();
+}

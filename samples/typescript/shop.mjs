@@ -3,65 +3,28 @@
 // TypeScript checks, so that this file runs without a build step on Node.js 18 and later.
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
+import { ApiError, ForeignReturnError, Ringtrue } from '@ringtrue/server';
 
-const baseUrl = process.env.BASE_URL ?? 'http://127.0.0.1:8080';
-const port = Number(process.env.SHOP_PORT ?? 3000);
+const { BASE_URL = 'http://127.0.0.1:8080', CLIENT_ID, CLIENT_SECRET, ACCEPT_SANDBOX, SHOP_PORT = '3000' } = process.env;
 const MAX_BODY_BYTES = 4096;
 const MAX_SESSIONS = 10_000;
 
 /** @typedef {{ verificationId?: string, phoneNumber?: string, message?: string, verifiedNumber?: string }} Session */
-/** `url` is present while the verification is open. */
-/** @typedef {{ verification_id: string, status: string, url?: string, match?: boolean }} Verification */
 
 /** Sessions by their cookie. A real shop has a session store. @type {Map<string, Session>} */
 const sessions = new Map();
-/** @type {{ value: string, expiresAt: number } | undefined} */
-let token;
 
-class ApiError extends Error {
-  /** @param {number} status @param {string} body a problem, which explains the error in `detail` */
-  constructor(status, body) {
-    super(`${status} ${body}`);
-    this.status = status;
-  }
+if (!CLIENT_ID || !CLIENT_SECRET) {
+  console.error('CLIENT_ID and CLIENT_SECRET are not set: export the credential of a project');
+  process.exit(2);
 }
-
-/** Returns a cached access token, and requests a new one shortly before it expires. */
-async function accessToken() {
-  if (token === undefined || token.expiresAt < Date.now()) {
-    const credential = Buffer.from(`${process.env.CLIENT_ID}:${process.env.CLIENT_SECRET}`).toString('base64');
-    const response = await fetch(`${baseUrl}/oauth2/token`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${credential}` },
-      body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'verification' }),
-    });
-    if (!response.ok) throw new Error(`/oauth2/token: ${response.status} ${await response.text()}`);
-    const { access_token, expires_in } = await response.json();
-    token = { value: access_token, expiresAt: Date.now() + (expires_in - 60) * 1000 };
-  }
-  return token.value;
-}
-
-/**
- * Calls the API as the backend of a project.
- * @param {string} path
- * @param {Record<string, string>} body
- * @param {Record<string, string>} [headers]
- * @returns {Promise<Verification>}
- */
-async function post(path, body, headers = {}) {
-  const response = await fetch(baseUrl + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${await accessToken()}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new ApiError(response.status, await response.text());
+const ringtrue = new Ringtrue({
+  url: BASE_URL,
+  clientId: CLIENT_ID,
+  clientSecret: CLIENT_SECRET,
   // A sandbox verification proves nothing about a number.
-  if (response.headers.get('x-project-mode') !== 'live' && process.env.ACCEPT_SANDBOX !== '1') {
-    throw new Error('the project is in sandbox mode; set ACCEPT_SANDBOX=1 to try it out');
-  }
-  return response.json();
-}
+  allowSandbox: ACCEPT_SANDBOX === '1',
+});
 
 /**
  * Starts a verification, and returns the URL of its page.
@@ -70,46 +33,38 @@ async function post(path, body, headers = {}) {
  * @param {string} shopUrl
  */
 async function signUp(session, phoneNumber, shopUrl) {
-  const verification = await post(
-    '/v1/verifications',
-    { phone_number: phoneNumber, redirect_url: `${shopUrl}/verified` },
-    // A repeated request does not create a second verification.
-    { 'idempotency-key': randomBytes(16).toString('hex') },
-  );
+  const redirect_url = `${shopUrl}/verified`;
+  const verification = await ringtrue.verifications.create({ phone_number: phoneNumber, redirect_url });
   // The session remembers its verification: a return with another one is rejected.
   session.verificationId = verification.verification_id;
   session.phoneNumber = phoneNumber;
-  return verification.url ?? '/';
+  return verification.url;
 }
 
 /**
- * Handles the return of the browser. Its parameters prove nothing until the code is redeemed. Returns where the browser
- * goes next.
+ * Handles the return of the browser. Returns where the browser goes next.
  * @param {Session} session
  * @param {URLSearchParams} query
  */
 async function comeBack(session, query) {
-  const { verificationId, phoneNumber } = session;
-  const code = query.get('code');
-  if (verificationId === undefined || query.get('verification_id') !== verificationId) {
-    session.message = 'This link belongs to another sign-up.';
-    return '/';
-  }
-  if (code === null) {
-    session.message = 'We could not verify your number.';
-    return '/';
-  }
-  // A reloaded page redeems the same code again and gets the same result.
-  const result = await post(`/v1/verifications/${verificationId}`, { code });
-  // Still open, if the project goes on after a mismatch or asks for a SIM change: the page continues.
-  if (result.url !== undefined) return result.url;
-  if (result.status === 'COMPLETED' && result.match === true) {
-    session.verifiedNumber = phoneNumber;
+  const outcome = await ringtrue.verifications.redeem(session.verificationId, query);
+  if (outcome.open) return outcome.url;
+  if (outcome.verified) {
+    session.verifiedNumber = session.phoneNumber;
     delete session.message;
   } else {
-    session.message = 'This number is not the number of your phone.';
+    session.message = 'We could not verify your number.';
+    if (outcome.reason === 'no_match') session.message += ' It is not the number of your phone.';
   }
   return '/';
+}
+
+/** What the user reads about an error. The message of the error is for developers. @param {unknown} error */
+function explain(error) {
+  if (error instanceof ForeignReturnError) return 'This link belongs to another sign-up.';
+  console.error(error instanceof Error ? error.message : error);
+  const isInputError = error instanceof ApiError && error.status === 400;
+  return isInputError ? 'We cannot verify this number.' : 'Please try again later.';
 }
 
 /** @param {string} text */
@@ -183,25 +138,17 @@ const server = createServer(async (request, response) => {
       return;
     }
   } catch (error) {
-    // The message of the API is for developers.
-    console.error(error instanceof Error ? error.message : error);
-    const isInputError = error instanceof ApiError && error.status < 500;
-    session.message = isInputError ? 'We cannot verify this number.' : 'Please try again later.';
-    location = '/';
+    session.message = explain(error);
   }
   response.writeHead(303, { location });
   response.end();
 });
 
-if (!process.env.CLIENT_ID || !process.env.CLIENT_SECRET) {
-  console.error('CLIENT_ID and CLIENT_SECRET are not set: export the credential of a project');
-  process.exit(2);
-}
 server.on('error', (error) => {
   console.error(`${error.message}; set SHOP_PORT to a free port, or to 0 for any`);
   process.exit(1);
 });
-server.listen(port, '127.0.0.1', () => {
+server.listen(Number(SHOP_PORT), '127.0.0.1', () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
   console.log(`listening on http://127.0.0.1:${address.port}/`);
 });
