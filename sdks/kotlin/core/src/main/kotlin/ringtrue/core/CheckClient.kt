@@ -97,7 +97,7 @@ constructor(
 
         private fun permitsScheme(url: HttpUrl): Boolean {
             if (url.secure) return true
-            val isListed = options.permitsCleartext(url.host) || options.allowLoopback && url.isLoopbackHost
+            val isListed = options.permitsCleartext(url.host) || (options.allowLoopback && url.isLoopbackHost)
             return isListed && cleartextPolicy(url.host)
         }
 

@@ -52,7 +52,7 @@ internal class CookieJar(private val now: () -> Long = System::currentTimeMillis
     fun header(url: HttpUrl): String? {
         val header = StringBuilder()
         for (cookie in cookies.filter { appliesTo(it, url) }.sortedByDescending { it.path.length }) {
-            val pair = if (cookie.name.isEmpty()) cookie.value else "${cookie.name}=${cookie.value}"
+            val pair = "${cookie.name}=${cookie.value}"
             if (header.length + pair.length > MAX_HEADER_LENGTH) break
             if (header.isNotEmpty()) header.append("; ")
             header.append(pair)
@@ -61,7 +61,7 @@ internal class CookieJar(private val now: () -> Long = System::currentTimeMillis
     }
 
     private fun appliesTo(cookie: Cookie, url: HttpUrl): Boolean {
-        if (cookie.expiresAt <= now() || cookie.secure && !url.secure) return false
+        if (cookie.expiresAt <= now() || (cookie.secure && !url.secure)) return false
         val hostMatches = if (cookie.hostOnly) url.host == cookie.domain else domainMatches(url, cookie.domain)
         return hostMatches && pathMatches(url.path, cookie.path)
     }
@@ -69,8 +69,8 @@ internal class CookieJar(private val now: () -> Long = System::currentTimeMillis
     private fun parse(url: HttpUrl, field: String): Cookie? {
         val parts = field.split(';')
         val name = parts[0].substringBefore('=', "").trim(' ', '\t')
-        val value = (if (parts[0].contains('=')) parts[0].substringAfter('=') else parts[0]).trim(' ', '\t')
-        if (name.isEmpty() && value.isEmpty() || name.length + value.length > MAX_COOKIE_LENGTH) return null
+        val value = parts[0].substringAfter('=').trim(' ', '\t')
+        if (name.isEmpty() || name.length + value.length > MAX_COOKIE_LENGTH) return null
         // Bytes outside ASCII would be sent back differently encoded.
         if (!(name + value).all { it.code in 0x20..0x7E }) return null
 
@@ -126,13 +126,13 @@ internal class CookieJar(private val now: () -> Long = System::currentTimeMillis
 
         /** RFC 6265, section 5.1.3. Addresses have no subdomains. */
         private fun domainMatches(url: HttpUrl, domain: String): Boolean =
-            url.host == domain || url.address == null && url.host.endsWith(".$domain")
+            url.host == domain || (url.address == null && url.host.endsWith(".$domain"))
 
         /** RFC 6265, section 5.1.4. */
         private fun defaultPath(path: String): String = path.substring(0, path.lastIndexOf('/')).ifEmpty { "/" }
 
         private fun pathMatches(path: String, scope: String): Boolean =
-            path == scope || path.startsWith(scope) && (scope.endsWith("/") || path[scope.length] == '/')
+            path == scope || (path.startsWith(scope) && (scope.endsWith("/") || path[scope.length] == '/'))
 
         /** RFC 6265, section 5.1.1: milliseconds since 1970, or null if the date is invalid. */
         fun parseCookieDate(text: String): Long? {

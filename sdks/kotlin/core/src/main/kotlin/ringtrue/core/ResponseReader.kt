@@ -167,7 +167,7 @@ internal class ResponseReader(private val input: InputStream) {
         }
         if (line.isNotEmpty() && line[line.length - 1] == '\r') line.setLength(line.length - 1)
         for (character in line) {
-            val isControl = character.code < 0x20 && character != '\t' || character.code == 0x7F
+            val isControl = (character.code < 0x20 && character != '\t') || character.code == 0x7F
             if (isControl) throw ProtocolException("the header contains a control character")
         }
         return line.toString()
