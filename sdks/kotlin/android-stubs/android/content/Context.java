@@ -11,4 +11,6 @@ public abstract class Context {
     public abstract android.content.pm.PackageManager getPackageManager();
 
     public abstract Object getSystemService(String name);
+
+    public abstract void startActivity(Intent intent);
 }

@@ -5,7 +5,7 @@ public final class NetworkCapabilities {
     public static final int TRANSPORT_CELLULAR = 0;
     public static final int TRANSPORT_VPN = 4;
 
-    public NetworkCapabilities() {
+    NetworkCapabilities() {
         throw new RuntimeException("stub");
     }
 

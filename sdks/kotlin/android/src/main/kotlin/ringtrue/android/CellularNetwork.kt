@@ -38,11 +38,10 @@ internal class CellularNetwork(context: Context) {
         }
     }
 
-    private fun cellularRequest(): NetworkRequest =
-        NetworkRequest.Builder()
-            .addTransportType(NetworkCapabilities.TRANSPORT_CELLULAR)
-            .addCapability(NetworkCapabilities.NET_CAPABILITY_INTERNET)
-            .build()
+    private fun cellularRequest(): NetworkRequest = NetworkRequest.Builder()
+        .addTransportType(NetworkCapabilities.TRANSPORT_CELLULAR)
+        .addCapability(NetworkCapabilities.NET_CAPABILITY_INTERNET)
+        .build()
 
     private fun unregister(callback: Callback) {
         try {

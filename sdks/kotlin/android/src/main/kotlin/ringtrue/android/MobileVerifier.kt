@@ -62,24 +62,22 @@ constructor(
         }
     }
 
-    private fun client(network: Network): CheckClient =
-        CheckClient(
-            network.socketFactory,
-            { host -> network.getAllByName(host).toList() },
-            options,
-            { host -> NetworkSecurityPolicy.getInstance().isCleartextTrafficPermitted(host) },
-        )
+    private fun client(network: Network): CheckClient = CheckClient(
+        network.socketFactory,
+        { host -> network.getAllByName(host).toList() },
+        options,
+        { host -> NetworkSecurityPolicy.getInstance().isCleartextTrafficPermitted(host) },
+    )
 
     private companion object {
         /** Android's TLS does not check the host name if the app's own trust manager does not. */
-        fun withHostnameVerifier(options: CheckOptions): CheckOptions =
-            CheckOptions(
-                options.hopTimeoutMillis,
-                options.totalTimeoutMillis,
-                options.cleartextHosts,
-                options.allowLoopback,
-                options.tls,
-                options.hostnameVerifier ?: HttpsURLConnection.getDefaultHostnameVerifier(),
-            )
+        fun withHostnameVerifier(options: CheckOptions): CheckOptions = CheckOptions(
+            options.hopTimeoutMillis,
+            options.totalTimeoutMillis,
+            options.cleartextHosts,
+            options.allowLoopback,
+            options.tls,
+            options.hostnameVerifier ?: HttpsURLConnection.getDefaultHostnameVerifier(),
+        )
     }
 }

@@ -22,8 +22,20 @@ class CookieJarTest {
 
     @Test
     fun domainsFollowTheRfc() {
-        store("https://www.a.test/", "host=1", "wide=2; Domain=.a.test", "own=3; Domain=www.a.test", "no=4; Domain=b.test")
-        store("https://www.a.test/", "no=5; Domain=test", "no=6; Domain=x.www.a.test", "dot=7; Domain=.", "empty=8; Domain=")
+        store(
+            "https://www.a.test/",
+            "host=1",
+            "wide=2; Domain=.a.test",
+            "own=3; Domain=www.a.test",
+            "no=4; Domain=b.test",
+        )
+        store(
+            "https://www.a.test/",
+            "no=5; Domain=test",
+            "no=6; Domain=x.www.a.test",
+            "dot=7; Domain=.",
+            "empty=8; Domain=",
+        )
         assertEquals("host=1; wide=2; own=3; dot=7; empty=8", header("https://www.a.test/"))
         assertEquals("wide=2; own=3", header("https://x.www.a.test/"))
         assertEquals("wide=2", header("https://a.test/"))
@@ -51,7 +63,13 @@ class CookieJarTest {
 
     @Test
     fun prefixesAreEnforced() {
-        store("https://a.test/", "__Secure-a=1", "__Secure-b=2; Secure", "__Host-c=3; Secure", "__Host-d=4; Secure; Path=/")
+        store(
+            "https://a.test/",
+            "__Secure-a=1",
+            "__Secure-b=2; Secure",
+            "__Host-c=3; Secure",
+            "__Host-d=4; Secure; Path=/",
+        )
         store("https://a.test/", "__Host-e=5; Secure; Path=/; Domain=a.test")
         assertEquals("__Secure-b=2; __Host-d=4", header("https://a.test/"))
     }
@@ -59,7 +77,11 @@ class CookieJarTest {
     @Test
     fun cookiesExpireAndAreDeleted() {
         store("https://a.test/", "a=1; Max-Age=10", "b=2; Expires=Wed, 15 Nov 2023 00:00:00 GMT", "c=3; Max-Age=x")
-        store("https://a.test/", "d=4; Max-Age=99999999999999999999; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "e=5; Max-Age=-1")
+        store(
+            "https://a.test/",
+            "d=4; Max-Age=99999999999999999999; Expires=Thu, 01 Jan 1970 00:00:00 GMT",
+            "e=5; Max-Age=-1",
+        )
         assertEquals("a=1; b=2; c=3; d=4", header("https://a.test/"))
         time += 10_000
         assertEquals("b=2; c=3; d=4", header("https://a.test/"))
@@ -70,7 +92,12 @@ class CookieJarTest {
 
     @Test
     fun oddCookiesAreIgnoredOrKeptAsTheRfcSays() {
-        store("https://a.test/", "", ";", "=", "novalue", "=v", "x = y z ", "quoted=\"q\"", "latin=\u00E9", "long=${"x".repeat(5_000)}")
+        store(
+            "https://a.test/", "", ";", "=", "novalue", "=v", "x = y z ", "quoted=\"q\"", "latin=\u00E9",
+            "long=${"x".repeat(
+                5_000,
+            )}",
+        )
         assertEquals("x=y z; quoted=\"q\"", header("https://a.test/"))
         assertNull(header("https://b.test/"))
     }
@@ -80,7 +107,16 @@ class CookieJarTest {
         assertEquals(784_111_777_000L, CookieJar.parseCookieDate("Sun, 06 Nov 1994 08:49:37 GMT"))
         assertEquals(784_111_777_000L, CookieJar.parseCookieDate("Sunday, 06-Nov-94 08:49:37 GMT"))
         assertEquals(784_111_777_000L, CookieJar.parseCookieDate("Sun Nov  6 08:49:37 1994"))
-        val invalid = listOf("", "now", "06 Nov 1994", "06 Nov 1994 24:00:00", "31 Feb 1994 00:00:00", "06 Nov 1600 00:00:00", "06 Nov 1994 1:2")
+        val invalid =
+            listOf(
+                "",
+                "now",
+                "06 Nov 1994",
+                "06 Nov 1994 24:00:00",
+                "31 Feb 1994 00:00:00",
+                "06 Nov 1600 00:00:00",
+                "06 Nov 1994 1:2",
+            )
         for (text in invalid) assertNull(text, CookieJar.parseCookieDate(text))
     }
 }

@@ -19,8 +19,12 @@ class FuzzTest {
         """ { "error" : "mno_timeout" , "list" : [ ] , "object" : { } , "n" : 0 } """,
     )
     private val urls = listOf(
-        "https://user@operator.test:8443/a/../b/./c?d=e&f=%20#g", "//[2001:db8::1]:80/?x", "../x/y;z?q", "?a=b+c&d=%C3%A9",
-        "http://127.0.0.1/", "HTTPS://Example.COM",
+        "https://user@operator.test:8443/a/../b/./c?d=e&f=%20#g",
+        "//[2001:db8::1]:80/?x",
+        "../x/y;z?q",
+        "?a=b+c&d=%C3%A9",
+        "http://127.0.0.1/",
+        "HTTPS://Example.COM",
     )
     private val cookies = listOf(
         "name=value; Domain=operator.test; Path=/a; Secure; HttpOnly; SameSite=None; Max-Age=60",
@@ -39,12 +43,23 @@ class FuzzTest {
                 val end = minOf(result.length, at + random.nextInt(12))
                 when (random.nextInt(7)) {
                     0 -> result.delete(at, end)
+
                     1 -> result.insert(at, result.substring(at, end))
+
                     2 -> result.setLength(at)
+
                     3 -> result.insert(at, random.nextInt(256).toChar())
+
                     4 -> if (at < result.length) result.setCharAt(at, random.nextInt(256).toChar())
+
                     5 -> result.insert(at, pick(TOKENS))
-                    else -> if (at < result.length) result.setCharAt(at, (result[at].code xor (1 shl random.nextInt(7))).toChar())
+
+                    else ->
+                        if (at <
+                            result.length
+                        ) {
+                            result.setCharAt(at, (result[at].code xor (1 shl random.nextInt(7))).toChar())
+                        }
                 }
             }
             return result.toString()
@@ -129,7 +144,11 @@ class FuzzTest {
                 } catch (rejected: UrlException) {
                     continue
                 }
-                assertTrue(url.requestTarget.startsWith("/") && url.requestTarget.all { it.code in 0x21..0x7E && it != '#' })
+                assertTrue(
+                    url.requestTarget.startsWith("/") && url.requestTarget.all {
+                        it.code in 0x21..0x7E && it != '#'
+                    },
+                )
                 assertTrue(url.host.all { it in 'a'..'z' || it in '0'..'9' || it in "-_.:" } && url.port in 1..65_535)
                 assertEquals(url.expose(), HttpUrl.parse(url.expose()).expose())
                 assertEquals(url.expose(), base.resolve(url.expose()).expose())
@@ -149,11 +168,15 @@ class FuzzTest {
     @Test
     fun cookiesAreSoundOrIgnored() {
         val source = HttpUrl.parse("https://www.operator.test/a/b")
-        val others = listOf("https://other.test/a/b", "https://test/a/b", "https://xoperator.test/a").map(HttpUrl.Companion::parse)
+        val others = listOf(
+            "https://other.test/a/b",
+            "https://test/a/b",
+            "https://xoperator.test/a",
+        ).map(HttpUrl.Companion::parse)
         forEachMutation(cookies) { input ->
             val jar = CookieJar { 0 }
             // Header values contain no control characters except tabs: the reader rejects them.
-            jar.store(source, listOf(input.filter { it.code >= 0x20 && it.code != 0x7F || it == '\t' }))
+            jar.store(source, listOf(input.filter { (it.code >= 0x20 && it.code != 0x7F) || it == '\t' }))
             val header = jar.header(source).orEmpty()
             assertTrue(header.all { it.code in 0x20..0x7E })
             for (other in others) assertEquals(null, jar.header(other))
@@ -164,8 +187,9 @@ class FuzzTest {
     private companion object {
         const val ROUNDS = 20_000L
         val TOKENS = listOf(
-            "\r\n", "\r\n\r\n", "\n", "\r", "\u0000", ":", ";", "%00", "%", "..", "//", "@", "[", "]", "{", "}", "\"", "\\u00",
-            "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "fffffffff", "-1", "99999999999", "HTTP/1.1 ", " ", "\t",
+            "\r\n", "\r\n\r\n", "\n", "\r", "\u0000", ":", ";", "%00", "%", "..", "//", "@", "[", "]", "{", "}", "\"",
+            "\\u00", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "fffffffff", "-1", "99999999999",
+            "HTTP/1.1 ", " ", "\t",
             "Location: /\r\n", "\u00FF", "=", "&", "?", "#", "Domain=", ".", "127.0.0.1", "http:", "https://",
         )
     }

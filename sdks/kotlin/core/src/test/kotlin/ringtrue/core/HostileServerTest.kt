@@ -257,7 +257,9 @@ class HostileServerTest {
         val target = server { _, out -> out.end() }
         val strict = CheckOptions(cleartextHosts = setOf("a.test", "127.0.0.1", "localhost"))
         for (host in listOf("a.test", "127.0.0.1", "localhost")) {
-            val outcome = CheckClient(SocketFactory.getDefault(), { loopback }, strict).open("http://$host:${target.port}/")
+            val outcome = CheckClient(SocketFactory.getDefault(), {
+                loopback
+            }, strict).open("http://$host:${target.port}/")
             assertTrue("$host: $outcome", outcome is CheckOutcome.AddressRefused && outcome.host == host)
         }
         assertTrue(CheckClient().open("http://127.0.0.1:${target.port}/") is CheckOutcome.DowngradeRefused)
@@ -269,7 +271,9 @@ class HostileServerTest {
     fun addressesAreTriedInOrder() {
         val target = server { _, out -> out.end() }
         val addresses = listOf("127.0.0.2", "127.0.0.3", "127.0.0.1").map { InetAddress.getByName(it) }
-        val outcome = CheckClient(SocketFactory.getDefault(), { addresses }, options()).open("http://a.test:${target.port}/")
+        val outcome = CheckClient(SocketFactory.getDefault(), {
+            addresses
+        }, options()).open("http://a.test:${target.port}/")
         assertCode(outcome)
     }
 
@@ -278,7 +282,13 @@ class HostileServerTest {
         val sockets = CountingSockets()
         val resolved = ArrayList<String>()
         val target = server { request, out ->
-            if (request.host == "b.test") out.end() else out.redirect("http://b.test:${request.fields["host"]!!.substringAfter(':')}/")
+            if (request.host ==
+                "b.test"
+            ) {
+                out.end()
+            } else {
+                out.redirect("http://b.test:${request.fields["host"]!!.substringAfter(':')}/")
+            }
         }
         val client = CheckClient(sockets, { host ->
             resolved.add(host)
@@ -324,7 +334,10 @@ class HostileServerTest {
         val target = tlsServer { _, out -> out.end() }
         for (host in listOf("other.test", "sub.operator.test", "127.0.0.1", "localhost")) {
             val outcome = client().open("https://$host:${target.port}/")
-            assertTrue("$host: $outcome", outcome is CheckOutcome.ConnectionFailed && outcome.stage == ConnectionStage.TLS)
+            assertTrue(
+                "$host: $outcome",
+                outcome is CheckOutcome.ConnectionFailed && outcome.stage == ConnectionStage.TLS,
+            )
         }
         assertTrue(target.requests.isEmpty())
     }
@@ -361,7 +374,10 @@ class HostileServerTest {
     fun cookiesStayWithinTheirHostAndScheme() {
         val plain = server { request, out ->
             when (request.host) {
-                "operator.test" -> out.redirect("http://sub.operator.test:${request.fields["host"]!!.substringAfter(':')}/")
+                "operator.test" -> out.redirect(
+                    "http://sub.operator.test:${request.fields["host"]!!.substringAfter(':')}/",
+                )
+
                 else -> out.end()
             }
         }
@@ -377,6 +393,7 @@ class HostileServerTest {
                     "Set-Cookie: suffix=6; Domain=test",
                     "Set-Cookie: gone=7; Path=/; Max-Age=0",
                 )
+
                 else -> out.redirect("http://operator.test:${plain.port}/", "Set-Cookie: host=; Max-Age=0; Path=/")
             }
         }
@@ -389,7 +406,13 @@ class HostileServerTest {
     fun cookiesDoNotReachOtherHostsOrTheNextChain() {
         lateinit var target: TestServer
         target = server { request, out ->
-            if (request.host == "b.test") out.end() else out.redirect("http://b.test:${target.port}/", "Set-Cookie: a=1")
+            if (request.host ==
+                "b.test"
+            ) {
+                out.end()
+            } else {
+                out.redirect("http://b.test:${target.port}/", "Set-Cookie: a=1")
+            }
         }
         val client = client()
         repeat(2) { assertCode(client.open("http://a.test:${target.port}/")) }
@@ -399,7 +422,15 @@ class HostileServerTest {
     @Test
     fun aFloodOfCookiesIsBounded() {
         val cookies = (1..150).map { "Set-Cookie: c$it=${"x".repeat(300)}; Path=/" }.toTypedArray()
-        val target = server { request, out -> if (request.path == "/end") out.end() else out.redirect("/end", *cookies) }
+        val target = server { request, out ->
+            if (request.path ==
+                "/end"
+            ) {
+                out.end()
+            } else {
+                out.redirect("/end", *cookies)
+            }
+        }
         assertCode(open(target))
         assertTrue(target.requests[1].cookie!!.length <= 8_192)
     }
@@ -419,7 +450,10 @@ class HostileServerTest {
         )
 
         val expired = respond { json("""{"status":410,"error_code":"check_expired"}""", "410 Gone", problemType) }
-        assertTrue("$expired", expired is CheckOutcome.Problem && expired.status == 410 && expired.errorCode == "check_expired")
+        assertTrue(
+            "$expired",
+            expired is CheckOutcome.Problem && expired.status == 410 && expired.errorCode == "check_expired",
+        )
     }
 
     @Test
@@ -427,7 +461,10 @@ class HostileServerTest {
         val bodies = listOf("", "<html>", "{", """{"error_code":7}""", """{"error_code":"<script>"}""")
         for (body in bodies) {
             val outcome = respond { json(body, "502 Bad Gateway", "application/problem+json") }
-            assertTrue("$outcome", outcome is CheckOutcome.Problem && outcome.status == 502 && outcome.errorCode == null)
+            assertTrue(
+                "$outcome",
+                outcome is CheckOutcome.Problem && outcome.status == 502 && outcome.errorCode == null,
+            )
         }
         val truncated = respond { send("HTTP/1.1 500 Oops\r\nContent-Length: 99\r\n\r\nshort") }
         assertTrue("$truncated", truncated is CheckOutcome.Problem && truncated.status == 500)
@@ -447,7 +484,12 @@ class HostileServerTest {
         assertProtocolError("the code is invalid", respond { json("""{"code":"a b"}""") })
         assertProtocolError("the code is invalid", respond { json("""{"code":"${"a".repeat(501)}"}""") })
         assertProtocolError("the error code is invalid", respond { json("""{"error":"a\nb"}""") })
-        assertProtocolError("the status is neither a redirect nor an end", respond { json("{}", "206 Partial Content") })
+        assertProtocolError(
+            "the status is neither a redirect nor an end",
+            respond {
+                json("{}", "206 Partial Content")
+            },
+        )
         assertProtocolError("the server switched protocols", respond { send("HTTP/1.1 101 Switching\r\n\r\n") })
     }
 
@@ -455,12 +497,18 @@ class HostileServerTest {
     fun bodiesMayBeChunkedOrEndWithTheConnection() {
         val body = """{"code":"$CODE"}"""
         assertCode(respond { send("HTTP/1.0 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n\r\n$body") })
-        assertCode(respond { send("HTTP/1.1 200\nContent-Type: application/json\nContent-Length: ${body.length}\n\n$body") })
+        assertCode(
+            respond {
+                send("HTTP/1.1 200\nContent-Type: application/json\nContent-Length: ${body.length}\n\n$body")
+            },
+        )
         val half = body.length / 2
         val chunks = "${half.toString(16)};name=value\r\n${body.take(half)}\r\n" +
             "00${(body.length - half).toString(16).uppercase()}\r\n${body.drop(half)}\r\n0\r\nTrailer: x\r\n\r\n"
         assertCode(
-            respond { send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n$chunks") },
+            respond {
+                send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n$chunks")
+            },
         )
     }
 
@@ -472,7 +520,12 @@ class HostileServerTest {
                 end()
             },
         )
-        assertProtocolError("too many interim responses", respond { repeat(50) { send("HTTP/1.1 100 Continue\r\n\r\n") } })
+        assertProtocolError(
+            "too many interim responses",
+            respond {
+                repeat(50) { send("HTTP/1.1 100 Continue\r\n\r\n") }
+            },
+        )
     }
 
     @Test
@@ -489,7 +542,7 @@ class HostileServerTest {
         assertProtocolError(closed, respond { send("${chunked}2\r\n{}\r\n") })
         assertProtocolError(closed, respond { send("${chunked}2\r\n{}\r\n0\r\n") })
         assertProtocolError("a chunk is longer than its size", respond { send("${chunked}1\r\n{}\r\n0\r\n\r\n") })
-        assertProtocolError("a chunk's size is invalid", respond { send("${chunked}-1\r\n{}\r\n0\r\n\r\n") })
+        assertProtocolError("a chunk's size is invalid", respond { send("$chunked-1\r\n{}\r\n0\r\n\r\n") })
         assertProtocolError("the body is too large", respond { send("${chunked}fffffffffffff\r\n{}") })
     }
 
@@ -497,10 +550,32 @@ class HostileServerTest {
     fun oversizedResponsesFail() {
         val head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         assertProtocolError("the header is too large", respond { send("HTTP/1.1 200 ${"x".repeat(70_000)}") })
-        assertProtocolError("the header is too large", respond { repeat(100) { send("X-${it}: ${"y".repeat(1_000)}\r\n".let { f -> if (it == 0) head + f else f }) } })
+        assertProtocolError(
+            "the header is too large",
+            respond {
+                repeat(100) {
+                    send(
+                        "X-$it: ${"y".repeat(1_000)}\r\n".let { f ->
+                            if (it ==
+                                0
+                            ) {
+                                head + f
+                            } else {
+                                f
+                            }
+                        },
+                    )
+                }
+            },
+        )
         assertProtocolError("too many header fields", respond { send(head + "X: y\r\n".repeat(300)) })
         assertProtocolError("the body is too large", respond { send("${head}Content-Length: 65537\r\n\r\n") })
-        assertProtocolError("the body is too large", respond { send("${head}Content-Length: 99999999999999999999\r\n\r\n") })
+        assertProtocolError(
+            "the body is too large",
+            respond {
+                send("${head}Content-Length: 99999999999999999999\r\n\r\n")
+            },
+        )
         assertProtocolError("the body is too large", respond { send("$head\r\n${" ".repeat(70_000)}") })
         assertProtocolError(
             "the body is too large",
@@ -524,13 +599,43 @@ class HostileServerTest {
             respond { send("$head${length}Content-Length: 3\r\n\r\n{} ") },
         )
         assertProtocolError("the content length is invalid", respond { send("${head}Content-Length: +2\r\n\r\n{}") })
-        assertProtocolError("the transfer encoding is not chunked", respond { send("${head}Transfer-Encoding: gzip\r\n\r\n") })
-        assertProtocolError("the body has a content encoding", respond { send("${head}Content-Encoding: gzip\r\n$length\r\n{}") })
-        assertProtocolError("a header field's name is invalid", respond { send("HTTP/1.1 200 OK\r\nContent-Type : x\r\n\r\n") })
+        assertProtocolError(
+            "the transfer encoding is not chunked",
+            respond {
+                send("${head}Transfer-Encoding: gzip\r\n\r\n")
+            },
+        )
+        assertProtocolError(
+            "the body has a content encoding",
+            respond {
+                send("${head}Content-Encoding: gzip\r\n$length\r\n{}")
+            },
+        )
+        assertProtocolError(
+            "a header field's name is invalid",
+            respond {
+                send("HTTP/1.1 200 OK\r\nContent-Type : x\r\n\r\n")
+            },
+        )
         assertProtocolError("a header field has no name", respond { send("HTTP/1.1 200 OK\r\n: x\r\n\r\n") })
-        assertProtocolError("the header contains a control character", respond { send("HTTP/1.1 200 OK\r\nA: \u0000\r\n\r\n") })
-        assertProtocolError("the header contains a control character", respond { send("HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n") })
-        assertProtocolError("the header starts with a folded line", respond { send("HTTP/1.1 200 OK\r\n A: b\r\n\r\n") })
+        assertProtocolError(
+            "the header contains a control character",
+            respond {
+                send("HTTP/1.1 200 OK\r\nA: \u0000\r\n\r\n")
+            },
+        )
+        assertProtocolError(
+            "the header contains a control character",
+            respond {
+                send("HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n")
+            },
+        )
+        assertProtocolError(
+            "the header starts with a folded line",
+            respond {
+                send("HTTP/1.1 200 OK\r\n A: b\r\n\r\n")
+            },
+        )
         for (line in listOf("HTTP/2 200 OK", "HTTP/1.1 20 OK", "HTTP/1.1  200", "SSH-2.0-server", "ICY 200 OK", "")) {
             assertProtocolError("the status line is invalid", respond { send("$line\r\n\r\n") })
         }
@@ -620,7 +725,11 @@ class HostileServerTest {
         val closedPort = ServerSocket(0, 1, loopback[0]).use { it.localPort }
         val refused = client().open("http://a.test:$closedPort/")
         assertTrue("$refused", refused is CheckOutcome.ConnectionFailed && refused.stage == ConnectionStage.CONNECT)
-        for (resolver in listOf<(String) -> List<InetAddress>>({ throw java.net.UnknownHostException(it) }, { listOf() })) {
+        for (resolver in listOf<
+            (
+                String,
+            ) -> List<InetAddress>,
+            >({ throw java.net.UnknownHostException(it) }, { listOf() })) {
             val unknown = CheckClient(SocketFactory.getDefault(), resolver, options()).open("http://a.test/")
             assertTrue("$unknown", unknown is CheckOutcome.ConnectionFailed && unknown.stage == ConnectionStage.RESOLVE)
         }
@@ -675,7 +784,9 @@ class HostileServerTest {
             loopback
         }, options())
         val cancellation = Cancellation()
-        val cancelled = CompletableFuture.supplyAsync { client.open("https://operator.test/", cancellation = cancellation) }
+        val cancelled = CompletableFuture.supplyAsync {
+            client.open("https://operator.test/", cancellation = cancellation)
+        }
         resolving.acquire()
         cancellation.cancel()
         assertTrue(cancelled.get() is CheckOutcome.Cancelled)
@@ -715,7 +826,13 @@ class HostileServerTest {
     @Test
     fun outcomesDoNotShowSecrets() {
         val target = server { request, out ->
-            if (request.path == "/private-path") out.end() else out.redirect("/private-path?private-query", "Set-Cookie: private=cookie")
+            if (request.path ==
+                "/private-path"
+            ) {
+                out.end()
+            } else {
+                out.redirect("/private-path?private-query", "Set-Cookie: private=cookie")
+            }
         }
         val outcomes = listOf(
             open(target),

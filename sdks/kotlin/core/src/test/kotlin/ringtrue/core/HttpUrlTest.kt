@@ -24,7 +24,8 @@ class HttpUrlTest {
             "/../g" to "http://a/g", "g." to "http://a/b/c/g.", ".g" to "http://a/b/c/.g", "g.." to "http://a/b/c/g..",
             "..g" to "http://a/b/c/..g", "./../g" to "http://a/b/g", "./g/." to "http://a/b/c/g/",
             "g/./h" to "http://a/b/c/g/h", "g/../h" to "http://a/b/c/h", "g;x=1/./y" to "http://a/b/c/g;x=1/y",
-            "g;x=1/../y" to "http://a/b/c/y", "g?y/./x" to "http://a/b/c/g?y/./x", "g?y/../x" to "http://a/b/c/g?y/../x",
+            "g;x=1/../y" to "http://a/b/c/y", "g?y/./x" to "http://a/b/c/g?y/./x",
+            "g?y/../x" to "http://a/b/c/g?y/../x",
             "g#s" to "http://a/b/c/g", "g#s/../x" to "http://a/b/c/g",
         )
         for ((reference, expected) in examples) assertEquals(reference, expected, base.resolve(reference).expose())
@@ -53,8 +54,12 @@ class HttpUrlTest {
             "https://example.com:65536/", "https://example.com:-1/", "https://example.com:80:80/", "https://[::1/",
             "https://::1/", "https://[::1%25eth0]/", "https://[fe80::1%eth0]/", "https://[1.2.3.4]/", "https://[::1]x/",
             "https://127.1/", "https://0177.0.0.1/", "https://1.2.3.256/", "https://1.2.3.4.5/", "https://0x7f000001/",
-            "https://example.com./", "https://.example.com/", "https://a..b/", "https://-a.com/", "https://${"a".repeat(64)}.com/",
-            "https://ex%61mple.com/", "https://ex\u00E4mple.com/", "https://example.com\\@evil.com/", "https://exam\u0000ple/",
+            "https://example.com./", "https://.example.com/", "https://a..b/", "https://-a.com/",
+            "https://${"a".repeat(
+                64,
+            )}.com/",
+            "https://ex%61mple.com/", "https://ex\u00E4mple.com/", "https://example.com\\@evil.com/",
+            "https://exam\u0000ple/",
             "https:/example.com/", "https://example.com/\r\nHost: evil", "h ttps://example.com/",
         )
         for (text in refused) {
@@ -77,7 +82,16 @@ class HttpUrlTest {
 
     @Test
     fun parsesIpv6AsJavaDoes() {
-        val valid = listOf("::", "::1", "1::", "1:2:3:4:5:6:7:8", "2001:db8::ff00:42:8329", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4")
+        val valid =
+            listOf(
+                "::",
+                "::1",
+                "1::",
+                "1:2:3:4:5:6:7:8",
+                "2001:db8::ff00:42:8329",
+                "::ffff:1.2.3.4",
+                "64:ff9b::1.2.3.4",
+            )
         for (text in valid) {
             val parsed = InetAddress.getByAddress(IpAddresses.parseIpv6(text)!!)
             assertArrayEquals(text, InetAddress.getByName(text).address, parsed.address)
@@ -92,7 +106,15 @@ class HttpUrlTest {
     @Test
     fun permitsPrivateAddressesButNotTheDeviceItself() {
         fun permitted(text: String) = IpAddresses.isPermitted(InetAddress.getByName(text), false)
-        for (text in listOf("10.0.0.1", "192.168.1.1", "100.64.0.1", "203.0.113.1", "2001:db8::1", "fd00::1", "64:ff9b::cb00:7101")) {
+        for (text in listOf(
+            "10.0.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "203.0.113.1",
+            "2001:db8::1",
+            "fd00::1",
+            "64:ff9b::cb00:7101",
+        )) {
             assertTrue(text, permitted(text))
         }
         val refused = listOf(
@@ -115,7 +137,14 @@ class HttpUrlTest {
             }
         }
         val options = CheckOptions(cleartextHosts = setOf("A.test", "*.b.test"))
-        val permitted = listOf("a.test", "b.test", "x.b.test", "x.y.b.test", "x.a.test", ".b.test").filter(options::permitsCleartext)
+        val permitted = listOf(
+            "a.test",
+            "b.test",
+            "x.b.test",
+            "x.y.b.test",
+            "x.a.test",
+            ".b.test",
+        ).filter(options::permitsCleartext)
         assertEquals(listOf("a.test", "x.b.test", "x.y.b.test"), permitted)
     }
 }
