@@ -17,6 +17,7 @@ import javax.net.ssl.SSLSocket
 internal class TestRequest(val target: String, val fields: Map<String, String>, val serverName: String?) {
     val path: String get() = target.substringBefore('?')
     val host: String get() = fields.getValue("host").substringBefore(':')
+    val port: String get() = fields.getValue("host").substringAfter(':')
     val cookie: String? get() = fields["cookie"]
 }
 
