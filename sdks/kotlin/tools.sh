@@ -10,6 +10,22 @@ install_tools() {
     fi
 }
 
+# Runs a command unless it succeeded before with the same files and tools: once NAME FILE_OR_FOLDER… -- COMMAND…
+once() {
+    local name="$1" inputs=(package-lock.json tools.sh build check test) digest
+    shift
+    while [[ "$1" != -- ]]; do
+        inputs+=("$1")
+        shift
+    done
+    shift
+    digest="$(javac -version 2>&1; find "${inputs[@]}" -type f -print0 | sort --zero-terminated | xargs -0 sha256sum)"
+    if [[ -f "$output/$name.inputs" && "$(< "$output/$name.inputs")" == "$digest" ]]; then return; fi
+    rm --force "$output/$name.inputs"
+    "$@"
+    printf '%s\n' "$digest" > "$output/$name.inputs"
+}
+
 # Runs a compiler: kotlin PACKAGE ARGUMENT… The options shorten a single run.
 kotlin() {
     JAVA_OPTS='-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "node_modules/$1/bin/kotlinc" -no-reflect "${@:2}"
