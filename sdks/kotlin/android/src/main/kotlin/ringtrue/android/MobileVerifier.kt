@@ -15,8 +15,8 @@ import javax.net.ssl.HttpsURLConnection
  * Opens check URLs over the phone's mobile data, also while Wi-Fi is connected.
  *
  * Requires the permissions `INTERNET`, `ACCESS_NETWORK_STATE` and `CHANGE_NETWORK_STATE`, and Android 7.0 (API level
- * 24). Plain `http` requires that both [CheckOptions.cleartextHosts] and the app's network security configuration permit
- * the host.
+ * 24). Plain `http` requires that both [CheckOptions.cleartextHosts] and the app's network security configuration
+ * permit the host.
  */
 public class MobileVerifier
 @JvmOverloads

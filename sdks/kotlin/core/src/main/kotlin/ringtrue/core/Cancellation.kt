@@ -21,8 +21,8 @@ public class Cancellation {
     }
 
     /**
-     * Calls [action] once when this is cancelled, on the cancelling thread; at once if it already is. Returns a function
-     * that removes the action.
+     * Calls [action] once when this is cancelled, on the cancelling thread; at once if it already is. Returns a
+     * function that removes the action.
      */
     public fun onCancel(action: () -> Unit): () -> Unit {
         val runNow =

@@ -160,7 +160,7 @@ internal class Connector(
         null
     }
 
-    /** Limits every read to the time that is left, in case closing the socket does not wake a reader on some platform. */
+    /** Limits every read to the time that is left, in case closing a socket does not wake its reader. */
     private inner class DeadlineInput(private val socket: Socket) : InputStream() {
         private val input = socket.getInputStream()
 

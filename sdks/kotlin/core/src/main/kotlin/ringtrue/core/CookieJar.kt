@@ -7,8 +7,8 @@ import java.util.TimeZone
  * Cookies of one chain, in memory (RFC 6265).
  *
  * There is no list of public suffixes. A `Domain` attribute counts only if it has a dot and the host lies within it;
- * otherwise the cookie is ignored, or is for the host alone if the attribute names the host. So `Domain=com` is ignored,
- * but `Domain=co.uk` is not: hosts of one chain can share cookies there until the chain ends.
+ * otherwise the cookie is ignored, or is for the host alone if the attribute names the host. So `Domain=com` is
+ * ignored, but `Domain=co.uk` is not: hosts of one chain can share cookies there until the chain ends.
  */
 internal class CookieJar(private val now: () -> Long = System::currentTimeMillis) {
     private class Cookie(

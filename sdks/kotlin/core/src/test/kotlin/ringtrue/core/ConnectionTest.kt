@@ -132,6 +132,10 @@ class ConnectionTest : HostileServerFixture() {
             Thread.sleep(100)
             out.redirect(request.target + "x")
         }
+        val hanging = ServerSocket(0, 1, loopback[0]).also(opened::add)
+        // Also for a hop whose own limit is longer than any test.
+        val patient = client(options(hop = 600_000, total = 350))
+        assertTrue(patient.open("http://a.test:${hanging.localPort}/") is CheckOutcome.TimedOut)
         val outcome = open(slow, options(total = 350))
         assertTrue("$outcome", outcome is CheckOutcome.TimedOut && outcome.trace.size < 11)
     }

@@ -11,7 +11,8 @@ class FuzzTest {
     private val responses = listOf(
         "HTTP/1.1 302 Found\r\nLocation: https://operator.test/a?b=c\r\nSet-Cookie: a=b; Path=/; Domain=x.test\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"code\":\"abc\"}",
-        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+            "5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
         "HTTP/1.0 410 Gone\nContent-Type: application/problem+json\nX: a\n b\n\n{\"error_code\":\"check_expired\"}",
     )
     private val documents = listOf(
