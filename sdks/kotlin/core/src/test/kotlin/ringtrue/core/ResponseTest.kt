@@ -112,7 +112,10 @@ class ResponseTest : HostileServerFixture() {
         assertProtocolError("the last response is not JSON", respond { json("<html>", type = "text/html") })
         assertRejected("the last response is not JSON", "HTTP/1.1 200 OK\r\n\r\n{}")
         assertProtocolError("the body is not a JSON object", respond { json("[]") })
-        assertProtocolError("the body is not a JSON object", respond { json("[".repeat(60_000)) })
+        for (nested in listOf("[", "{\"a\":")) {
+            val deep = "{\"a\":" + nested.repeat(60_000 / nested.length)
+            assertProtocolError("the body is not a JSON object", respond { json(deep) })
+        }
         assertProtocolError("the body is not a JSON object", respond { json("""{"code":"a","code":"b"}""") })
         assertProtocolError("the body is not UTF-8", respond { json("{\"code\":\"\u00FF\"}") })
         assertProtocolError("the chain's end has no code or error", respond { json("{}") })
