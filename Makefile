@@ -15,7 +15,7 @@ release: ## Build the optimised binary, a Debian package and a container image i
 test: setup ## Run all tests, on SQLite and PostgreSQL
 	@scripts/test
 
-check: ## Check format, lints, documentation and dependencies
+check: setup ## Check format, lints, documentation, client libraries and dependencies
 	@scripts/check
 
 bench: setup ## Compare with other implementations on this machine; prints ratios
