@@ -35,6 +35,7 @@ pub fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// The data of a product. Code that only needs data reads it here; code that behaves differently matches on the product.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent columns of a table, not the states of something")]
 pub struct ProductFacts {
     /// Display name.
     pub title: &'static str,

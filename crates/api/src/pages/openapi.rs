@@ -33,7 +33,11 @@ const INTERNAL_OPERATIONS: [&str; 10] = [
     "getReadiness",
 ];
 
-/// Returns a document without internal operations, for the API reference.
+/// Members of request examples that lead nowhere when the example is sent.
+const EXAMPLE_URLS: [&str; 2] = ["callback_url", "redirect_url"];
+
+/// Returns a document without internal operations, for the API reference. Users can send its examples: each request is a
+/// new one, without a key that would replay the first response, and no browser ends up on a site that does not exist.
 pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
     let mut root: Value = serde_json::from_str(document)?;
     let mut tags = BTreeSet::new();
@@ -43,6 +47,7 @@ pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
             let names =
                 METHODS.iter().filter_map(|method| item.get(*method)).flat_map(|node| array_items(node, "tags"));
             tags.extend(names.filter_map(Value::as_str).map(str::to_owned));
+            item.values_mut().for_each(make_examples_sendable);
         }
         paths.retain(|_, item| METHODS.iter().any(|method| item.get(method).is_some()));
     }
@@ -50,6 +55,21 @@ pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
         all.retain(|tag| tags.contains(str_member(tag, "name")));
     }
     Ok(root.to_string())
+}
+
+fn make_examples_sendable(operation: &mut Value) {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if parameter.get("name").and_then(Value::as_str) == Some("Idempotency-Key") {
+            parameter.remove("example");
+        }
+    }
+    let bodies = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+    for body in bodies.into_iter().flat_map(|bodies| bodies.values_mut()) {
+        if let Some(example) = body.get_mut("example").and_then(Value::as_object_mut) {
+            example.retain(|name, _| !EXAMPLE_URLS.contains(&name.as_str()));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -315,6 +335,28 @@ mod tests {
     fn base_url_is_escaped() -> Outcome {
         let root: Value = serde_json::from_str(&document("https://x\"y\\"))?;
         assert_eq!(root["servers"][0]["url"], "https://x\"y\\");
+        Ok(())
+    }
+
+    #[test]
+    fn examples_of_the_reference_can_be_sent_repeatedly() -> Outcome {
+        let reference: Value = serde_json::from_str(&reference_document(DOCUMENT)?)?;
+        let mut keys = 0;
+        for (path, method, operation) in operations(&reference) {
+            for parameter in array_items(operation, "parameters") {
+                if str_member(parameter, "name") == "Idempotency-Key" {
+                    keys += 1;
+                    assert_eq!(parameter.get("example"), None, "{method} {path}");
+                }
+            }
+            let bodies = operation.pointer("/requestBody/content").and_then(Value::as_object);
+            for body in bodies.into_iter().flat_map(Map::values) {
+                for name in EXAMPLE_URLS {
+                    assert_eq!(body["example"].get(name), None, "{method} {path}");
+                }
+            }
+        }
+        assert!(keys > 0);
         Ok(())
     }
 }

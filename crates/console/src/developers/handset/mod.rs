@@ -322,7 +322,9 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
         }
         // `CheckForm::parse` accepts products with checks only.
-        product => Err(CreateFailure::InvalidInput(format!("{} has no checks", product.title()))),
+        product @ Product::Eligibility => {
+            Err(CreateFailure::InvalidInput(format!("{} has no checks", product.title())))
+        }
     }
 }
 
