@@ -5,7 +5,6 @@
 mod browser_cookie;
 mod caller;
 mod checks;
-mod device_redirect;
 mod docs_pages;
 mod eligibility;
 mod health;
@@ -14,6 +13,7 @@ mod landing;
 mod management;
 mod oauth;
 mod pages;
+mod redirect_response;
 mod sandbox;
 mod silent;
 mod sms_webhooks;

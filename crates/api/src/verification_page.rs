@@ -46,7 +46,7 @@ use strum::{EnumString, IntoStaticStr};
 use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 
-use crate::{browser_cookie, device_redirect::redirect};
+use crate::{browser_cookie, redirect_response::redirect};
 
 /// Delay before the state is read again after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -132,7 +132,7 @@ async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: Hea
             app.engine.verifications.page_redeem(&visitor.token, code).await?;
         }
         let key = visitor.own_or_new_key(&app, view.verification)?;
-        let Some(permit) = app.engine.verifications.start_permit(&view, &key)? else {
+        let Some(permit) = app.engine.verifications.silent_start_token(&view, &key)? else {
             return visitor.redirect_to_page();
         };
         let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use crate::{
     context::Context,
     ports::{
-        simulated_sims::{SandboxStore, SimulatedSimSwap},
+        sandbox::{SandboxStore, SimulatedSimSwap},
         store::StoreError,
     },
 };

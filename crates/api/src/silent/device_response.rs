@@ -24,7 +24,7 @@ use ringtrue_web::{
 use serde::Serialize;
 
 use crate::{
-    device_redirect::{redirect, with_no_referrer},
+    redirect_response::{redirect, with_no_referrer},
     verification_page::brand_of,
 };
 

@@ -48,8 +48,8 @@ use crate::{
         scope::{Discovery, SecureSna},
     },
     checks::CheckBody,
-    device_redirect::redirect,
     idempotency::Idempotency,
+    redirect_response::redirect,
     verification_page,
 };
 use device_response::{RedirectStep, head_response};

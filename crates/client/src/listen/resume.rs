@@ -225,7 +225,7 @@ pub(super) struct MissedCallbackReplay {
 }
 
 /// State of the callback of a concluded check.
-enum CallbackState {
+enum ReplayState {
     /// Received, or not expected any more.
     Settled,
     /// Delivery is in progress.
@@ -273,10 +273,10 @@ impl MissedCallbackReplay {
         for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
             newest = newest.max(Some(check.concluded_at));
             let state = self.callback_state(&check).await?;
-            if matches!(state, CallbackState::ResendRequested) {
+            if matches!(state, ReplayState::ResendRequested) {
                 requested += 1;
             }
-            if !matches!(state, CallbackState::Settled) {
+            if !matches!(state, ReplayState::Settled) {
                 // The list is sorted, oldest first.
                 oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
             }
@@ -292,41 +292,41 @@ impl MissedCallbackReplay {
         }
     }
 
-    async fn callback_state(&mut self, check: &ConcludedCheck) -> Result<CallbackState, CommandError> {
+    async fn callback_state(&mut self, check: &ConcludedCheck) -> Result<ReplayState, CommandError> {
         let id = &check.check_id;
         if self.journal.contains_check(id) {
             self.resend_requested_at.remove(id);
-            return Ok(CallbackState::Settled);
+            return Ok(ReplayState::Settled);
         }
         match self.resend_requested_at.get(id) {
-            Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(CallbackState::InProgress),
+            Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(ReplayState::InProgress),
             Some(_) => {
                 self.session.printer.print_status(&format!(
                     "The callback for {id} was resent but did not arrive. Check its callback URL."
                 ))?;
                 self.resend_requested_at.remove(id);
                 self.journal.record_without_callback(id, check.concluded_at)?;
-                return Ok(CallbackState::Settled);
+                return Ok(ReplayState::Settled);
             }
             None => {}
         }
         match resend(&self.session, check.product, id).await? {
             ResendOutcome::Scheduled(_) => {
                 self.resend_requested_at.insert(id.clone(), Instant::now());
-                Ok(CallbackState::ResendRequested)
+                Ok(ReplayState::ResendRequested)
             }
             ResendOutcome::Rejected(problem) => match problem.error_code.as_str() {
-                "callback_in_progress" => Ok(CallbackState::InProgress),
+                "callback_in_progress" => Ok(ReplayState::InProgress),
                 "limit_reached" => {
                     self.session
                         .printer
                         .print_status(&format!("The callback for {id} did not arrive: {}", problem.detail))?;
                     self.journal.record_without_callback(id, check.concluded_at)?;
-                    Ok(CallbackState::Settled)
+                    Ok(ReplayState::Settled)
                 }
                 "callback_missing" | "callback_erased" | "check_not_found" => {
                     self.journal.record_without_callback(id, check.concluded_at)?;
-                    Ok(CallbackState::Settled)
+                    Ok(ReplayState::Settled)
                 }
                 _ => Err(CommandError::Api(problem)),
             },

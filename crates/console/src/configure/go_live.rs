@@ -51,7 +51,7 @@ impl From<LiveRequirement> for RequirementView {
             // Connectors are up to the administrator of the deployment.
             LiveTopic::Connectors(product) => (format!("Connections for {}", product.title()), None, ""),
             LiveTopic::Urls => ("HTTPS URLs".to_owned(), Some("settings"), "Change the URLs"),
-            LiveTopic::Callbacks => ("Callbacks tested".to_owned(), Some("callbacks#test"), "Send a test callback"),
+            LiveTopic::Callbacks => ("Callbacks tested".to_owned(), Some("handset"), "Complete a check"),
         };
         RequirementView { title, missing: missing.map(|missing| to_sentence(&missing)), link, action }
     }

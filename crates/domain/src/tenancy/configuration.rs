@@ -35,7 +35,7 @@ impl Configuration {
 pub struct ReverseSmsSettings {
     /// Default for checks without a callback URL.
     pub callback_url: Option<CallbackUrl>,
-    pub ttl: Option<Ttl>,
+    pub ttl: Option<ReverseSmsTtl>,
     pub prefix: Option<SmsPrefix>,
     /// Sandbox projects: whether the simulated handset replies automatically.
     pub auto_reply: bool,
@@ -57,10 +57,10 @@ pub struct SilentSettings {
 
 /// Lifetime of a Reverse SMS check, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ttl(u16);
+pub struct ReverseSmsTtl(u16);
 
-impl Ttl {
-    pub const DEFAULT: Ttl = Ttl(300);
+impl ReverseSmsTtl {
+    pub const DEFAULT: ReverseSmsTtl = ReverseSmsTtl(300);
     const ALLOWED: std::ops::RangeInclusive<u16> = 60..=900;
 
     pub fn seconds(self) -> u16 {
@@ -70,13 +70,17 @@ impl Ttl {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a ttl is 60 to 900 seconds")]
-pub struct InvalidTtl;
+pub struct InvalidReverseSmsTtl;
 
-impl TryFrom<i64> for Ttl {
-    type Error = InvalidTtl;
+impl TryFrom<i64> for ReverseSmsTtl {
+    type Error = InvalidReverseSmsTtl;
 
-    fn try_from(seconds: i64) -> Result<Self, InvalidTtl> {
-        u16::try_from(seconds).ok().filter(|seconds| Self::ALLOWED.contains(seconds)).map(Ttl).ok_or(InvalidTtl)
+    fn try_from(seconds: i64) -> Result<Self, InvalidReverseSmsTtl> {
+        u16::try_from(seconds)
+            .ok()
+            .filter(|seconds| Self::ALLOWED.contains(seconds))
+            .map(ReverseSmsTtl)
+            .ok_or(InvalidReverseSmsTtl)
     }
 }
 
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn ttl_is_one_to_fifteen_minutes() {
         for (seconds, is_valid) in [(59, false), (60, true), (900, true), (901, false), (-1, false), (65_596, false)] {
-            assert_eq!(Ttl::try_from(seconds).is_ok(), is_valid, "{seconds}");
+            assert_eq!(ReverseSmsTtl::try_from(seconds).is_ok(), is_valid, "{seconds}");
         }
     }
 

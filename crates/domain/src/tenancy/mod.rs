@@ -9,7 +9,8 @@ mod settings;
 mod workspace;
 
 pub use configuration::{
-    CallbackSettings, Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl,
+    CallbackSettings, Configuration, InvalidPrefix, InvalidReverseSmsTtl, ReverseSmsSettings, ReverseSmsTtl,
+    SilentSettings, SmsPrefix,
 };
 pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, InvalidClientId, SecretDigest};
 pub use mode::{InvalidMode, Mode};

@@ -3,7 +3,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use super::{Configuration, InvalidTtl, SmsPrefix, Ttl};
+use super::{Configuration, InvalidReverseSmsTtl, ReverseSmsTtl, SmsPrefix};
 use crate::{
     callback::{InvalidRetryFor, RetryFor},
     verification::{BrandName, Colour, InvalidVerificationTtl, LogoUrl, Method, VerificationTtl},
@@ -397,7 +397,7 @@ macro_rules! seconds_setting {
     )+};
 }
 
-seconds_setting!(RetryFor: InvalidRetryFor, Ttl: InvalidTtl, VerificationTtl: InvalidVerificationTtl);
+seconds_setting!(RetryFor: InvalidRetryFor, ReverseSmsTtl: InvalidReverseSmsTtl, VerificationTtl: InvalidVerificationTtl);
 
 fn as_text(value: &SettingValue) -> Result<&str, SettingError> {
     match value {

@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     ports::{
         sms::{
-            AddPartOutcome, CompleteSms, NewSmsPart, PartOutcome, Reassembly, SmsKey, SmsPart, SmsPartLimits,
+            AddPartOutcome, CompleteSms, PartOutcome, Reassembly, ReceivedSmsPart, SmsKey, SmsPart, SmsPartLimits,
             SmsPartStore,
         },
         store::StoreError,
@@ -45,7 +45,7 @@ impl Reassembly for SmsReassembly {
         let key = SmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &[total]])?);
         let now = self.context.now();
         let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
-        let stored = NewSmsPart {
+        let stored = ReceivedSmsPart {
             key,
             sms: self.context.new_uuid(now),
             connector,

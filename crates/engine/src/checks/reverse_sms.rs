@@ -11,7 +11,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{HashedSender, InboundSms, ReverseSmsCheck, SmsCode, SmsOrigin, SmsSender, find_code_candidates},
     search::Filter,
-    tenancy::{Project, ProjectId, SmsPrefix, Ttl},
+    tenancy::{Project, ProjectId, ReverseSmsTtl, SmsPrefix},
     web_url::CallbackUrl,
 };
 
@@ -76,7 +76,7 @@ impl Checks {
         let code = SmsCode::from_random(self.context.entropy.bytes());
         let code_hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
         let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
-        let ttl = settings.ttl.unwrap_or(Ttl::DEFAULT).seconds();
+        let ttl = settings.ttl.unwrap_or(ReverseSmsTtl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(settings.callback_url.as_ref());
         let check = Check {
             id,

@@ -115,7 +115,7 @@ pub struct SmsKey(pub [u8; 32]);
 
 /// A received part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSmsPart {
+pub struct ReceivedSmsPart {
     pub key: SmsKey,
     /// Identifies the SMS if this is its first part.
     pub sms: Uuid,
@@ -164,7 +164,7 @@ pub trait SmsPartStore: Send + Sync {
     ///
     /// A part that differs from the stored part with the same number belongs to a newer SMS with a reused reference; it
     /// replaces the older SMS. So does a part of an expired SMS.
-    async fn add_sms_part(&self, part: &NewSmsPart) -> Result<AddPartOutcome, StoreError>;
+    async fn add_sms_part(&self, part: &ReceivedSmsPart) -> Result<AddPartOutcome, StoreError>;
 
     /// Deletes the contents of a processed SMS. Resent parts of it are recognised until it expires.
     async fn mark_sms_processed(&self, key: SmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError>;

@@ -61,7 +61,7 @@ mod tests {
     use ringtrue_domain::{
         id::uuid_v7,
         tenancy::{
-            Configuration, ProjectId, ReverseSmsSettings, Revision, Setting, SettingError, SettingValue, Ttl,
+            Configuration, ProjectId, ReverseSmsSettings, ReverseSmsTtl, Revision, Setting, SettingError, SettingValue,
             WorkspaceId,
         },
         web_url::{CallbackUrl, UrlError},
@@ -83,7 +83,7 @@ mod tests {
             configuration: Configuration {
                 reverse_sms: ReverseSmsSettings {
                     callback_url: Some(callback_url),
-                    ttl: Ttl::try_from(120).ok(),
+                    ttl: ReverseSmsTtl::try_from(120).ok(),
                     prefix: None,
                     auto_reply: false,
                 },

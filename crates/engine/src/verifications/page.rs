@@ -316,7 +316,7 @@ impl Verifications {
 
     /// Permits a browser to begin the silent check that it asked for, once: the permit is for the step as it is now.
     /// `None`: the page does not wait for a silent check.
-    pub fn start_permit(&self, view: &PageView, key: &BrowserKey) -> Result<Option<String>, StoreError> {
+    pub fn silent_start_token(&self, view: &PageView, key: &BrowserKey) -> Result<Option<String>, StoreError> {
         let PageState::Silent { step, state_hash, .. } = &view.state else { return Ok(None) };
         let state = state_hash.map(|TokenHash(hash)| hash);
         let state = state.as_ref().map_or(&[][..], |hash| hash);
@@ -332,7 +332,7 @@ impl Verifications {
         keys: &'k [BrowserKey],
     ) -> Result<Option<&'k BrowserKey>, StoreError> {
         for key in keys {
-            let right = self.start_permit(view, key)?.unwrap_or_default();
+            let right = self.silent_start_token(view, key)?.unwrap_or_default();
             if verify_slices_are_equal(right.as_bytes(), permit.as_bytes()).is_ok() {
                 return Ok(Some(key));
             }

@@ -16,7 +16,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
     silent::{CHECK_TTL_SECONDS, SilentCheck},
-    tenancy::{Mode, ProjectId, Ttl},
+    tenancy::{Mode, ProjectId, ReverseSmsTtl},
     verification::{Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict},
 };
 
@@ -445,7 +445,8 @@ impl Steps {
                 let origin = SmsOrigin::for_checks(verification.mode, verification.project);
                 let code = self.context.hash_code(origin, &sms.receiver, &sms.code)?;
                 let project = self.context.control_plane.project(verification.project);
-                let ttl = project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(Ttl::DEFAULT);
+                let ttl =
+                    project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(ReverseSmsTtl::DEFAULT);
                 let expectation = Expectation::Sms { receiver: sms.receiver.clone(), code };
                 (sms.network.clone(), ttl.seconds(), expectation, Some(code))
             }

@@ -1,4 +1,4 @@
-use ringtrue_domain::tenancy::Ttl;
+use ringtrue_domain::tenancy::ReverseSmsTtl;
 use ringtrue_sandbox::smsc::{AttemptFailure, DeliveryOutcome, QueueLimits, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
     esm_class::MessageType,
@@ -118,7 +118,10 @@ async fn permanent_error_is_not_retried() {
 /// An outage of the receiver may last as long as a check waits.
 #[tokio::test(start_paused = true)]
 async fn message_is_retried_as_long_as_a_check_can_wait() {
-    assert!(Ttl::try_from(900).is_ok() && Ttl::try_from(901).is_err(), "the longest lifetime is 900 s");
+    assert!(
+        ReverseSmsTtl::try_from(900).is_ok() && ReverseSmsTtl::try_from(901).is_err(),
+        "the longest lifetime is 900 s"
+    );
     let config = SmscConfig::default();
     assert!(config.retry_delay * config.max_attempts >= 900 * SECOND);
     let fixture = Fixture::with_config(config).await;

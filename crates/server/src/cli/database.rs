@@ -86,7 +86,7 @@ pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError>
 }
 
 /// Erases the stored data of a phone number.
-pub(super) async fn erase(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
+pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
     // The error must not echo the number: it may be a mistyped real one.
     let number = Msisdn::parse(&arguments.number.read()?, Mode::Sandbox).map_err(|error| {
         CliError::usage(

@@ -97,7 +97,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Workspace(action) => workspace::run(context, action).await,
         Command::Credentials(arguments) => workspace::run_credentials(context, arguments).await,
         Command::Keys(action) => database::keys(context, action).await,
-        Command::Erase(arguments) => database::erase(context, &arguments).await,
+        Command::Erase(arguments) => database::erase_number(context, &arguments).await,
         Command::Eligibility(action) => eligibility::run(context, action).await,
         Command::Console(action) => console::run(context, action).await,
         Command::Doctor(arguments) => doctor::doctor(context, &arguments).await,

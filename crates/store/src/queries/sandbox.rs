@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    simulated_sims::{SandboxStore, SimulatedSimSwap},
+    sandbox::{SandboxStore, SimulatedSimSwap},
     store::StoreError,
 };
 

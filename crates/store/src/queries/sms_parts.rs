@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::ports::{
-    sms::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartStore},
+    sms::{AddPartOutcome, ReceivedSmsPart, SmsKey, SmsPartStore},
     store::StoreError,
 };
 use uuid::Uuid;
@@ -34,8 +34,8 @@ const COUNT_OF_SENDER: &str = "select count(*) from
 const COUNT_OF_CONNECTOR: &str = "select count(*) from
     (select 1 from concatenated_sms where connector = $1 and expires_at > $2 and processed_at is null limit $3) as sms";
 
-async fn add(tx: &mut dyn Tx, part: &NewSmsPart) -> Result<TransactionEnd<AddPartOutcome>, StoreError> {
-    let NewSmsPart {
+async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<AddPartOutcome>, StoreError> {
+    let ReceivedSmsPart {
         key,
         sms,
         connector,
@@ -99,7 +99,7 @@ fn missing_row_error() -> StoreError {
 
 #[async_trait]
 impl<D: Database> SmsPartStore for SqlStore<D> {
-    async fn add_sms_part(&self, part: &NewSmsPart) -> Result<AddPartOutcome, StoreError> {
+    async fn add_sms_part(&self, part: &ReceivedSmsPart) -> Result<AddPartOutcome, StoreError> {
         let part = part.clone();
         self.transact(work!(|tx| add(tx, &part).await)).await
     }

@@ -15,7 +15,7 @@ use ringtrue_domain::{
     region::Region,
     tenancy::{
         CallbackSettings, ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
-        ReverseSmsSettings, Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+        ReverseSmsSettings, ReverseSmsTtl, Revision, SecretDigest, SilentSettings, Workspace, WorkspaceId,
     },
     verification::{Brand, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
@@ -82,7 +82,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
         configuration: Configuration {
             reverse_sms: ReverseSmsSettings {
                 callback_url: Some(CallbackUrl::from_stored("https://acme.example/done?a=%20b").unwrap()),
-                ttl: Some(Ttl::try_from(120).unwrap()),
+                ttl: Some(ReverseSmsTtl::try_from(120).unwrap()),
                 prefix: Some("ACME".parse().unwrap()),
                 auto_reply: true,
             },

@@ -2,7 +2,7 @@ use ringtrue_domain::{
     lifecycle::{NumberHash, Sealed},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::simulated_sims::SimulatedSimSwap;
+use ringtrue_engine::ports::sandbox::SimulatedSimSwap;
 
 use crate::{fixture::StoreFixture, sample};
 

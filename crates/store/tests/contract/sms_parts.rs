@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::ports::{
     combined::Store,
-    sms::{AddPartOutcome, NewSmsPart, SmsKey, SmsPartLimits},
+    sms::{AddPartOutcome, ReceivedSmsPart, SmsKey, SmsPartLimits},
 };
 use uuid::Uuid;
 
@@ -14,8 +14,8 @@ const STORED: AddPartOutcome = AddPartOutcome::Stored { first: false };
 const FIRST: AddPartOutcome = AddPartOutcome::Stored { first: true };
 
 /// Part of an SMS with a content of one octet, received after some seconds.
-pub fn part(key: u8, total_parts: u8, sequence: u8, content: u8, seconds: i64) -> NewSmsPart {
-    NewSmsPart {
+pub fn part(key: u8, total_parts: u8, sequence: u8, content: u8, seconds: i64) -> ReceivedSmsPart {
+    ReceivedSmsPart {
         key: SmsKey([key; 32]),
         sms: sample::uuid(),
         connector: "o2".into(),
@@ -30,7 +30,7 @@ pub fn part(key: u8, total_parts: u8, sequence: u8, content: u8, seconds: i64) -
     }
 }
 
-async fn add(store: &dyn Store, part: &NewSmsPart) -> AddPartOutcome {
+async fn add(store: &dyn Store, part: &ReceivedSmsPart) -> AddPartOutcome {
     store.add_sms_part(part).await.unwrap()
 }
 
@@ -95,7 +95,7 @@ pub async fn concurrent_parts_complete_an_sms_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     for key in 1..=20 {
         let parts: Vec<_> = (1..=4).map(|sequence| part(key, 4, sequence, b'a' + sequence, 0)).collect();
-        let parts = parts.into_iter().map(|part| NewSmsPart { sender: [key; 32], ..part }).collect::<Vec<_>>();
+        let parts = parts.into_iter().map(|part| ReceivedSmsPart { sender: [key; 32], ..part }).collect::<Vec<_>>();
         let added = parts.iter().zip(stores.iter().cycle()).map(|(part, store)| add(&**store, part));
         let outcomes = join_all(added).await;
         let first = outcomes.iter().filter(|outcome| **outcome == FIRST).count();
@@ -108,7 +108,7 @@ pub async fn concurrent_parts_complete_an_sms_once(fixture: &StoreFixture) {
 
 pub async fn incomplete_sms_are_limited(fixture: &StoreFixture) {
     let store = &*fixture.store;
-    let limited = |key: u8, sender: u8, connector: &str| NewSmsPart {
+    let limited = |key: u8, sender: u8, connector: &str| ReceivedSmsPart {
         sender: [sender; 32],
         connector: connector.into(),
         limits: SmsPartLimits { per_sender: 2, per_connector: 3 },
@@ -126,12 +126,12 @@ pub async fn incomplete_sms_are_limited(fixture: &StoreFixture) {
     }
     assert_eq!(fixture.database.count("select count(*) from concatenated_sms").await, 4, "rejected parts leave no row");
     // More parts of accepted SMS are accepted, and complete SMS make room.
-    let (sms, _) = complete(add(store, &NewSmsPart { sequence: 2, ..limited(1, 1, "o2") }).await);
+    let (sms, _) = complete(add(store, &ReceivedSmsPart { sequence: 2, ..limited(1, 1, "o2") }).await);
     assert_eq!(add(store, &limited(3, 1, "o2")).await, AddPartOutcome::LimitReached, "not processed yet");
     store.mark_sms_processed(SmsKey([1; 32]), sms, sample::now()).await.unwrap();
     assert_eq!(add(store, &limited(3, 1, "o2")).await, FIRST);
     // So do expired ones.
-    let later = NewSmsPart { now: sample::later(60), expires_at: sample::later(120), ..limited(7, 1, "o2") };
+    let later = ReceivedSmsPart { now: sample::later(60), expires_at: sample::later(120), ..limited(7, 1, "o2") };
     assert_eq!(add(store, &later).await, FIRST);
 }
 
@@ -142,7 +142,7 @@ pub async fn expired_sms_are_deleted(fixture: &StoreFixture) {
     let (sms, _) = complete(add(store, &part(2, 2, 2, b'b', 0)).await);
     store.mark_sms_processed(SmsKey([2; 32]), sms, sample::now()).await.unwrap();
     add(store, &part(3, 2, 1, b'a', 30)).await;
-    add(store, &NewSmsPart { connector: "ee".into(), ..part(4, 2, 1, b'a', 0) }).await;
+    add(store, &ReceivedSmsPart { connector: "ee".into(), ..part(4, 2, 1, b'a', 0) }).await;
     assert_eq!(store.delete_expired_sms("o2", sample::later(59)).await.unwrap(), 0);
     assert_eq!(store.delete_expired_sms("o2", sample::later(60)).await.unwrap(), 1, "processed SMS are not counted");
     assert_eq!(store.delete_expired_sms("o2", sample::later(60)).await.unwrap(), 0);

@@ -426,7 +426,8 @@ async fn silence_expires_the_steps_and_the_verification(world: World) {
         ),
     ] {
         let settings = json!({"configuration": {"verification": {"ttl": ttl}}});
-        let client = VerificationClient::of(&world, world.project(&format!("Ttl {ttl}"), settings).await).await;
+        let client =
+            VerificationClient::of(&world, world.project(&format!("ReverseSmsTtl {ttl}"), settings).await).await;
         let mut receiver = Receiver::start().await;
         let created = client.create(&json!({"phone_number": number, "callback_url": receiver.url("/")})).await;
         assert_eq!(created["ttl"], ttl);
