@@ -65,8 +65,6 @@ struct CallbacksPage {
     state: &'static str,
     /// Whether the listed callbacks can be resent.
     is_resendable: bool,
-    /// Whether the callbacks are also counted by receiver and reason.
-    shows_groups: bool,
     products: Vec<SelectOption>,
     receivers: Vec<SelectOption>,
     reasons: Vec<SelectOption>,
@@ -181,7 +179,6 @@ async fn show(
         tabs: STATES.map(tab).into(),
         state,
         is_resendable: selection == CallbackSelection::GivenUp,
-        shows_groups: selection != CallbackSelection::All,
         products: page::select_options(
             Product::WITH_CALLBACKS.iter().copied().map(|product| (product.into_str(), product.title())),
             filter.product.map(|product| product.into_str()),

@@ -153,10 +153,10 @@ impl Setting {
         rules: SettingRules<'_>,
     ) -> Result<(), InvalidSetting> {
         (self.write)(configuration, value, rules).map_err(|ElementError { index, cause }| {
-            let mut pointer = self.pointer();
-            if let Some(index) = index {
-                pointer += &format!("/{index}");
-            }
+            let pointer = match index {
+                Some(index) => format!("{}/{index}", self.pointer()),
+                None => self.pointer(),
+            };
             InvalidSetting { pointer, cause }
         })
     }
@@ -267,7 +267,7 @@ impl SettingType for Option<Vec<Method>> {
     const KIND: SettingKind = SettingKind::List;
 
     fn from_value(value: &SettingValue, _: SettingRules<'_>) -> Result<Self, ElementError> {
-        let methods = parse_list(value, |name| parse_text(name))?;
+        let methods = parse_list(value, parse_text)?;
         if methods.is_empty() {
             return Err(SettingError::Other("at least one method is required".to_owned()).into());
         }
