@@ -100,7 +100,8 @@ func WithMaxRetries(retries int) Option { return func(c *config) { c.maxRetries 
 func AllowSandbox() Option { return func(c *config) { c.allowSandbox = true } }
 
 // WithPublicURL sets the URL under which callers reach the root of your server, such as `https://shop.example.com`. Set
-// it in production: callbacks must then be signed for this host, whatever the Host header says. It is required behind a
+// it in production: a callback that was signed for another receiver could otherwise be replayed to you with its Host
+// header. With it, callbacks must be signed for this host, whatever the header says. It is also required behind a
 // proxy that replaces the Host header or removes a path prefix.
 func WithPublicURL(url string) Option { return func(c *config) { c.publicURL = url } }
 

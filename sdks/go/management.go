@@ -24,6 +24,8 @@ type Management struct {
 	AllowedNetworks *AllowedNetworksAccess
 	// Requests are a project's recent requests.
 	Requests *Requests
+	// Callbacks are a project's callbacks with the results of their last attempts.
+	Callbacks *CallbackDeliveries
 	// ProjectCredentials are a project's credentials.
 	ProjectCredentials *ProjectCredentials
 	// WorkspaceCredentials are a workspace's credentials.
@@ -40,6 +42,7 @@ func newManagement(c *core) *Management {
 		Projects:             &Projects{c},
 		AllowedNetworks:      &AllowedNetworksAccess{c},
 		Requests:             &Requests{c},
+		Callbacks:            &CallbackDeliveries{c},
 		ProjectCredentials:   &ProjectCredentials{c},
 		WorkspaceCredentials: &WorkspaceCredentials{c},
 		AuditEvents:          &AuditEvents{c},
@@ -154,12 +157,23 @@ func (p *Projects) Create(
 	return invoke[CreatedProject](ctx, p.core, createCall(target, ScopeManagement, input, options))
 }
 
-// Update changes a project. One that goes live gets a new credential, whose secret only this result has.
+// Update changes a project. One that goes live gets a new credential, whose secret only this result has. Going live
+// fails with [ErrorCodeProjectNotReady] if something is missing; see [WithForce].
 func (p *Projects) Update(
 	ctx context.Context, workspaceID, projectID string, patch ProjectPatch, options ...CallOption,
 ) (*UpdatedProject, error) {
 	target, err := path(workspacesPath, workspaceID, "projects", projectID)
-	return change[UpdatedProject](ctx, p.core, http.MethodPatch, target, err, patch, mergePatchType, options)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{}
+	if newCallSettings(options).isForced {
+		query.Set("force", "true")
+	}
+	return invoke[UpdatedProject](ctx, p.core, call{
+		method: http.MethodPatch, path: target, query: query, scope: ScopeManagement, body: patch,
+		contentType: mergePatchType, options: options,
+	})
 }
 
 // AllowedNetworksAccess reads and replaces the networks that a project may use.
@@ -215,6 +229,41 @@ func (r *Requests) Page(
 	ctx context.Context, workspaceID, projectID string, options RequestOptions,
 ) (*Page[LoggedRequest], error) {
 	return listPage[LoggedRequest](ctx, r.core, options.list(workspaceID, projectID), options.PageOptions.list())
+}
+
+// CallbackOptions select callbacks of a project.
+type CallbackOptions struct {
+	// State selects callbacks that all attempts failed to deliver (`undeliverable`), that wait for another attempt after
+	// a failed one (`retrying`), or that were delivered after a failed one (`recovered`).
+	State string
+	// Product is the product that sends the callback, such as `verification`.
+	Product string
+	// Receiver is the host of the callback URL, with its port unless it is the default.
+	Receiver string
+	PageOptions
+}
+
+// CallbackDeliveries are a project's callbacks with the results of their last attempts, newest checks first. The service
+// lists at most the newest 1,000.
+type CallbackDeliveries struct{ core *core }
+
+func (o CallbackOptions) list(workspaceID, projectID string) listing {
+	target, err := path(workspacesPath, workspaceID, "projects", projectID, "callbacks")
+	return managementList(target, err, "state", o.State, "product", o.Product, "receiver", o.Receiver)
+}
+
+// List iterates over a project's callbacks.
+func (c *CallbackDeliveries) List(
+	ctx context.Context, workspaceID, projectID string, options CallbackOptions,
+) *Iterator[CallbackDelivery] {
+	return listAll[CallbackDelivery](ctx, c.core, options.list(workspaceID, projectID), options.PageOptions.list())
+}
+
+// Page reads one page of a project's callbacks.
+func (c *CallbackDeliveries) Page(
+	ctx context.Context, workspaceID, projectID string, options CallbackOptions,
+) (*Page[CallbackDelivery], error) {
+	return listPage[CallbackDelivery](ctx, c.core, options.list(workspaceID, projectID), options.PageOptions.list())
 }
 
 // ProjectCredentials are a project's credentials.

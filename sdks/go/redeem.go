@@ -28,6 +28,10 @@ const (
 	ReasonCancelled = "cancelled"
 	// ReasonMethodsExhausted: every method failed without a verdict.
 	ReasonMethodsExhausted = "methods_exhausted"
+	// ReasonInternalError: the service could not finish the verification.
+	ReasonInternalError = "internal_error"
+	// ReasonCodeInvalid: the code is wrong, or belongs to a step that has ended.
+	ReasonCodeInvalid = "code_invalid"
 	// ReasonCodeMissing: the verification has a match, but the browser did not bring the code that proves who got it.
 	ReasonCodeMissing = "code_missing"
 )
@@ -54,9 +58,9 @@ type Outcome struct {
 //
 // It fails with a [ForeignReturnError], before any request, if the return does not belong to the session. It redeems
 // the code, and waits up to 15 seconds for an operator that is asked about a SIM change. Without a code, it reads the
-// verification, because what a browser says proves nothing: the outcome is then never verified. It fails with a
-// [SandboxRefusedError] if the project is not live, unless the client has [AllowSandbox]. A wrong code fails with
-// [ErrCodeInvalid].
+// verification, because what a browser says proves nothing: the outcome is then never verified. Nor is it with a wrong
+// code, which is [ReasonCodeInvalid] and not an error. It fails with a [SandboxRefusedError] if the project is not live,
+// unless the client has [AllowSandbox].
 func (v *Verifications) Redeem(ctx context.Context, sessionVerificationID string, query url.Values) (*Outcome, error) {
 	if sessionVerificationID == "" {
 		return nil, &ForeignReturnError{"the session has no verification"}
@@ -68,37 +72,60 @@ func (v *Verifications) Redeem(ctx context.Context, sessionVerificationID string
 	if ids[0] != sessionVerificationID {
 		return nil, &ForeignReturnError{"the session has another verification"}
 	}
-	code := query.Get("code")
-	verification, info, err := v.redeemOrRead(ctx, sessionVerificationID, &code)
+	verification, info, refusal, err := v.redeemOrRead(ctx, sessionVerificationID, query.Get("code"))
 	if err != nil {
 		return nil, err
 	}
 	if info.Mode != ModeLive && !v.core.allowSandbox {
 		return nil, &SandboxRefusedError{info.Mode}
 	}
+	if refusal == refusedAsWrong {
+		return &Outcome{Reason: ReasonCodeInvalid, Verification: verification}, nil
+	}
 	if verification, err = v.awaitSimAnswer(ctx, verification); err != nil {
 		return nil, err
 	}
-	return newOutcome(verification, code != "", info.IsReplayed), nil
+	return newOutcome(verification, refusal, info.IsReplayed), nil
 }
 
-// redeemOrRead redeems the code if there is one. It clears a code that no longer counts because the verification has
-// ended, or has continued with another method.
+// refusal says why a return has no redeemed code.
+type refusal int
+
+const (
+	notRefused refusal = iota
+	// withoutCode: the return has no code.
+	withoutCode
+	// refusedAsWrong: the code is wrong, whatever has become of the verification.
+	refusedAsWrong
+	// refusedAsOver: the verification has ended, or has continued with another method.
+	refusedAsOver
+)
+
+// redeemOrRead redeems the code. Without one, or if the service refuses it, it reads the verification.
 func (v *Verifications) redeemOrRead(
-	ctx context.Context, verificationID string, code *string,
-) (*Verification, *ResponseInfo, error) {
-	if *code != "" {
-		verification, info, err := v.redeemCode(ctx, verificationID, *code, nil)
-		var refused *APIError
-		isOver := errors.As(err, &refused) && (refused.Status == http.StatusConflict || refused.Status == http.StatusGone)
-		if !isOver {
-			return verification, info, err
+	ctx context.Context, verificationID, code string,
+) (*Verification, *ResponseInfo, refusal, error) {
+	reason := withoutCode
+	if code != "" {
+		verification, info, err := v.redeemCode(ctx, verificationID, code, nil)
+		if reason = refusalOf(err); reason == notRefused {
+			return verification, info, notRefused, err
 		}
-		*code = ""
 	}
 	var info ResponseInfo
 	verification, err := v.Get(ctx, verificationID, CaptureResponse(&info))
-	return verification, &info, err
+	return verification, &info, reason, err
+}
+
+func refusalOf(err error) refusal {
+	var failure *APIError
+	switch {
+	case errors.Is(err, ErrCodeInvalid):
+		return refusedAsWrong
+	case errors.As(err, &failure) && (failure.Status == http.StatusConflict || failure.Status == http.StatusGone):
+		return refusedAsOver
+	}
+	return notRefused
 }
 
 // awaitSimAnswer reads a verification again while nothing but an operator's answer is missing.
@@ -127,7 +154,7 @@ func isOpen(status CheckStatus) bool {
 	return status == CheckStatusAccepted || status == CheckStatusPending
 }
 
-func newOutcome(verification *Verification, isRedeemed, isReplayed bool) *Outcome {
+func newOutcome(verification *Verification, refusal refusal, isReplayed bool) *Outcome {
 	outcome := &Outcome{Verification: verification, IsReplayed: isReplayed}
 	isMatch := verification.Match != nil && *verification.Match
 	switch {
@@ -135,12 +162,16 @@ func newOutcome(verification *Verification, isRedeemed, isReplayed bool) *Outcom
 		outcome.Open, outcome.URL = true, verification.URL
 	case verification.Status == CheckStatusExpired:
 		outcome.Reason = ReasonExpired
+	case verification.Status != CheckStatusCompleted && verification.ErrorCode == "":
+		outcome.Reason = ReasonInternalError
 	case verification.Status != CheckStatusCompleted:
 		outcome.Reason = verification.ErrorCode
 	case !isMatch:
 		outcome.Reason = ReasonNoMatch
-	case !isRedeemed:
+	case refusal == withoutCode:
 		outcome.Reason = ReasonCodeMissing
+	case refusal != notRefused:
+		outcome.Reason = ReasonCodeInvalid
 	default:
 		outcome.Verified = true
 	}

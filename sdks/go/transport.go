@@ -34,7 +34,16 @@ type CallOption func(*callSettings)
 type callSettings struct {
 	idempotencyKey string
 	ifMatch        string
+	isForced       bool
 	info           *ResponseInfo
+}
+
+func newCallSettings(options []CallOption) *callSettings {
+	settings := &callSettings{}
+	for _, option := range options {
+		option(settings)
+	}
+	return settings
 }
 
 // WithIdempotencyKey sets the Idempotency-Key of a create: your own name for it, of 1 to 255 printable ASCII
@@ -47,6 +56,10 @@ func WithIdempotencyKey(key string) CallOption {
 // WithIfMatch makes a change conditional: it fails with 412 if the resource no longer has this ETag. See
 // [CaptureResponse] for the current one.
 func WithIfMatch(etag string) CallOption { return func(s *callSettings) { s.ifMatch = etag } }
+
+// WithForce lets [Projects.Update] take a project live although the service finds that something is missing, such as
+// allowed networks. Other calls ignore it.
+func WithForce() CallOption { return func(s *callSettings) { s.isForced = true } }
 
 // CaptureResponse stores what the response says beside its body.
 func CaptureResponse(info *ResponseInfo) CallOption { return func(s *callSettings) { s.info = info } }
@@ -115,10 +128,7 @@ func invokeInfo[T any](ctx context.Context, c *core, request call) (*T, *Respons
 
 // send makes a call with a token of its scope, and renews a rejected token once.
 func (c *core) send(ctx context.Context, request call) ([]byte, *ResponseInfo, error) {
-	var settings callSettings
-	for _, option := range request.options {
-		option(&settings)
-	}
+	settings := newCallSettings(request.options)
 	header := http.Header{"Accept": {"application/json, application/problem+json"}, "User-Agent": {c.userAgent}}
 	if request.isKeyed {
 		key := settings.idempotencyKey

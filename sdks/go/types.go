@@ -41,6 +41,7 @@ const (
 	ErrorCodeCallbackMissing             ErrorCode = "callback_missing"
 	ErrorCodeCallbackInProgress          ErrorCode = "callback_in_progress"
 	ErrorCodeProjectNameTaken            ErrorCode = "project_name_taken"
+	ErrorCodeProjectNotReady             ErrorCode = "project_not_ready"
 	ErrorCodeLimitReached                ErrorCode = "limit_reached"
 	ErrorCodeLastCredential              ErrorCode = "last_credential"
 	ErrorCodeIdempotencyInProgress       ErrorCode = "idempotency_in_progress"
@@ -206,12 +207,28 @@ type VerificationConfigurationInput struct {
 	Brand *Brand `json:"brand,omitempty"`
 }
 
+// CallbackConfiguration: Settings for the callbacks of all products.
+type CallbackConfiguration struct {
+	// Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
+	// the six regular retries. After those, the delays double from 2 minutes to 1 hour.
+	RetryFor *int `json:"retry_for,omitempty"`
+}
+
+// CallbackConfigurationPatch is an object of the API.
+type CallbackConfigurationPatch struct {
+	// Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
+	// the six regular retries. After those, the delays double from 2 minutes to 1 hour.
+	RetryFor *Nullable[int] `json:"retry_for,omitempty"`
+}
+
 // ProjectConfiguration: Each product's settings. All objects are always present, and empty if nothing is set.
 type ProjectConfiguration struct {
 	ReverseSms   ReverseSmsConfiguration   `json:"reverse_sms"`
 	SecureSna    RedirectConfiguration     `json:"secure_sna"`
 	Discovery    RedirectConfiguration     `json:"discovery"`
 	Verification VerificationConfiguration `json:"verification"`
+	// Settings for the callbacks of all products.
+	Callbacks CallbackConfiguration `json:"callbacks"`
 }
 
 // ProjectConfigurationInput: Each product's settings that differ from the defaults.
@@ -220,6 +237,8 @@ type ProjectConfigurationInput struct {
 	SecureSna    *RedirectConfiguration          `json:"secure_sna,omitempty"`
 	Discovery    *RedirectConfiguration          `json:"discovery,omitempty"`
 	Verification *VerificationConfigurationInput `json:"verification,omitempty"`
+	// Settings for the callbacks of all products.
+	Callbacks *CallbackConfiguration `json:"callbacks,omitempty"`
 }
 
 // ProjectConfigurationPatch: Settings to change. `null` resets a setting to its default.
@@ -228,6 +247,7 @@ type ProjectConfigurationPatch struct {
 	SecureSna    *Nullable[RedirectConfigurationPatch]     `json:"secure_sna,omitempty"`
 	Discovery    *Nullable[RedirectConfigurationPatch]     `json:"discovery,omitempty"`
 	Verification *Nullable[VerificationConfigurationPatch] `json:"verification,omitempty"`
+	Callbacks    *Nullable[CallbackConfigurationPatch]     `json:"callbacks,omitempty"`
 }
 
 // ReverseSmsConfigurationPatch is an object of the API.
@@ -578,6 +598,25 @@ type LoggedRequest struct {
 	DurationMicros int `json:"duration_micros"`
 	// Similar requests that were not logged since the previous entry.
 	Skipped int `json:"skipped"`
+}
+
+// CallbackDelivery: A callback and its last attempt.
+type CallbackDelivery struct {
+	// The check's or verification's id.
+	CheckID string `json:"check_id"`
+	// Known values: `reverse_sms`, `secure_sna`, `discovery`, `verification`.
+	Product string `json:"product"`
+	// The host of the callback URL, with its port unless it is the default. `erased` after the data was erased.
+	Receiver string `json:"receiver"`
+	// Whether the callback waits for an attempt, was delivered, or is undeliverable because all attempts failed. Known
+	// values: `waiting`, `delivered`, `undeliverable`.
+	State    string `json:"state"`
+	Attempts int    `json:"attempts"`
+	// The last attempt's HTTP status, or why there was no response, such as `timeout`.
+	LastResult    string     `json:"last_result,omitempty"`
+	LastAttemptAt *time.Time `json:"last_attempt_at,omitempty"`
+	// Present while the callback waits.
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 }
 
 // CheckStatus: `ACCEPTED` and `PENDING` are open; `COMPLETED`, `EXPIRED` and `ERROR` are final.

@@ -3,6 +3,8 @@ package tests
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +324,62 @@ func TestRequestsAreLogged(t *testing.T) {
 	})
 	logged := ok(requests.List(background, workspace, project, options).All())(t)
 	equal(t, "status", logged[0].Status, 400)
+}
+
+func TestProjectGoesLiveByForce(t *testing.T) {
+	projects, workspace := shared.manager(t).Management.Projects, shared.Workspace.WorkspaceID
+	project := ok(projects.Create(background, workspace, ringtrue.ProjectInput{
+		Name: "Live " + number(""),
+		Configuration: &ringtrue.ProjectConfigurationInput{
+			Callbacks: &ringtrue.CallbackConfiguration{RetryFor: ringtrue.Ptr(3600)},
+		},
+	}))(t)
+	equal(t, "retried for", *project.Configuration.Callbacks.RetryFor, 3600)
+	live := ringtrue.ProjectPatch{
+		Mode: ringtrue.ModeLive,
+		Configuration: ringtrue.Set(ringtrue.ProjectConfigurationPatch{
+			Callbacks: ringtrue.Set(ringtrue.CallbackConfigurationPatch{RetryFor: ringtrue.Null[int]()}),
+		}),
+	}
+	_, err := projects.Update(background, workspace, project.ProjectID, live)
+	equal(t, "code", as[*ringtrue.APIError](t, err).ErrorCode, ringtrue.ErrorCodeProjectNotReady)
+	updated := ok(projects.Update(background, workspace, project.ProjectID, live, ringtrue.WithForce()))(t)
+	equal(t, "mode", updated.Mode, ringtrue.ModeLive)
+	equal(t, "credentials", len(updated.Credentials), 1)
+	equal(t, "reset", updated.Configuration.Callbacks.RetryFor, nil)
+}
+
+func TestCallbacksAreListed(t *testing.T) {
+	client, callbacks := shared.client(t), shared.manager(t).Management.Callbacks
+	receiver := httptest.NewServer(status(http.StatusServiceUnavailable))
+	defer receiver.Close()
+	ids := map[string]bool{}
+	for range []int{1, 2, 3} {
+		ids[completeReverseSms(t, client, receiver.URL+"/callbacks")] = true
+	}
+	workspace, project := shared.Workspace.WorkspaceID, shared.Project.ProjectID
+	options := ringtrue.CallbackOptions{
+		State: "retrying", Product: "reverse_sms", Receiver: strings.TrimPrefix(receiver.URL, "http://"),
+		PageOptions: ringtrue.PageOptions{Size: 2},
+	}
+	waitFor(t, "all callbacks have failed once", func() bool {
+		return ok(callbacks.Page(background, workspace, project, options))(t).Page.TotalElements == len(ids)
+	})
+	deliveries := ok(callbacks.List(background, workspace, project, options).All())(t)
+	equal(t, "deliveries on two pages", len(deliveries), len(ids))
+	for _, delivery := range deliveries {
+		equal(t, "id", ids[delivery.CheckID], true)
+		equal(t, "state", delivery.State, "waiting")
+		equal(t, "result", delivery.LastResult, "503")
+		equal(t, "receiver", delivery.Receiver, options.Receiver)
+		if delivery.Attempts < 1 || delivery.NextAttemptAt == nil || delivery.LastAttemptAt == nil {
+			t.Errorf("incomplete delivery: %+v", delivery)
+		}
+	}
+	options.Product = "verification"
+	equal(t, "of another product", len(ok(callbacks.List(background, workspace, project, options).All())(t)), 0)
+	_, err := callbacks.Page(background, workspace, project, ringtrue.CallbackOptions{State: "lost"})
+	equal(t, "status", as[*ringtrue.APIError](t, err).Status, 400)
 }
 
 func TestDeletedCredentialIsRejected(t *testing.T) {

@@ -113,7 +113,11 @@ func TestWrongCodeIsNotVerified(t *testing.T) {
 	created := startVerification(t, client, number("00"))
 	query := user.checkSilently(t, created.URL, redirectURL)
 	forged := url.Values{"verification_id": query["verification_id"], "code": {"forged"}}
-	_, err := client.Verifications.Redeem(background, created.VerificationID, forged)
+	outcome := ok(client.Verifications.Redeem(background, created.VerificationID, forged))(t)
+	if outcome.Verified || outcome.Open || outcome.Reason != ringtrue.ReasonCodeInvalid {
+		t.Errorf("unexpected outcome: %+v", outcome)
+	}
+	_, err := client.Verifications.RedeemCode(background, created.VerificationID, "forged")
 	if !errors.Is(err, ringtrue.ErrCodeInvalid) {
 		t.Errorf("got %v, want ErrCodeInvalid", err)
 	}
@@ -131,6 +135,9 @@ func TestSandboxResultIsRefused(t *testing.T) {
 	if outcome != nil {
 		t.Errorf("unexpected outcome: %+v", outcome)
 	}
+	query.Set("code", "forged")
+	_, err = client.Verifications.Redeem(background, created.VerificationID, query)
+	as[*ringtrue.SandboxRefusedError](t, err)
 	s := startStub(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"verification_id":"v","status":"COMPLETED","match":true}`)
 	})
@@ -195,6 +202,7 @@ func TestCodeOfAnEndedVerificationIsNotVerified(t *testing.T) {
 		s := startStub(t, refusal, matched)
 		outcome := ok(s.client(t).Verifications.Redeem(background, "v", url.Values{"verification_id": {"v"}, "code": {"c"}}))(t)
 		equal(t, "verified by a refused code", outcome.Verified, false)
+		equal(t, "reason", outcome.Reason, ringtrue.ReasonCodeInvalid)
 	}
 	expired := startStub(t, problem(410, "check_expired"), body(`{"verification_id":"v","status":"EXPIRED","error_code":"check_expired"}`))
 	outcome = ok(expired.client(t).Verifications.Redeem(background, "v", url.Values{"verification_id": {"v"}, "code": {"c"}}))(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,44 @@ func TestTimeoutIsRetried(t *testing.T) {
 	failure := as[*ringtrue.ConnectionError](t, err)
 	equal(t, "is a timeout", failure.Timeout(), true)
 	equal(t, "is not the caller's", errors.Is(err, context.DeadlineExceeded), false)
+}
+
+// deadlines is a transport that notes how much time each call has.
+type deadlines struct{ left []time.Duration }
+
+func (d *deadlines) RoundTrip(request *http.Request) (*http.Response, error) {
+	if at, isLimited := request.Context().Deadline(); isLimited && request.URL.Path != tokenPath {
+		d.left = append(d.left, time.Until(at))
+	}
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+func TestCallsThatAskAnOperatorHaveMoreTime(t *testing.T) {
+	s := startStub(t, body(`{"verification_id":"v","check_id":"v","status":"COMPLETED","match":true}`))
+	times := func(options ...ringtrue.Option) []time.Duration {
+		noted := &deadlines{}
+		client := s.client(t, append(options, ringtrue.WithHTTPClient(&http.Client{Transport: noted}))...)
+		ok(client.Verifications.Redeem(background, "v", url.Values{"verification_id": {"v"}, "code": {"c"}}))(t)
+		ok(client.Verifications.RedeemCode(background, "v", "c"))(t)
+		ok(client.SimSwap.Create(background, ringtrue.SimSwapCheckInput{}))(t)
+		ok(client.SimSwap.Get(background, "v"))(t)
+		return noted.left
+	}
+	// The service waits up to 15 seconds for the operator.
+	standard := times()
+	for _, left := range standard[:3] {
+		if left < 15*time.Second {
+			t.Errorf("only %s for a call that asks an operator", left)
+		}
+	}
+	if standard[3] > 10*time.Second {
+		t.Errorf("%s for a read", standard[3])
+	}
+	for _, left := range times(ringtrue.WithTimeout(5 * time.Second)) {
+		if left > 5*time.Second {
+			t.Errorf("%s in place of the caller's timeout", left)
+		}
+	}
 }
 
 func TestNothingElseIsRetried(t *testing.T) {

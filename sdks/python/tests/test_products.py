@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from support import open_on_phone, wait_until
+from support import Stub, open_on_phone, response, wait_until
 
 from ringtrue import ApiError, AuthenticationError, CodeInvalidError, NotFoundError, field
 
@@ -212,6 +212,47 @@ def test_management_of_projects(manager: Ringtrue, service: Service) -> None:
     )
     assert management.allowed_networks.get(workspace_id, project_id) == replaced
     assert replaced["networks"] == [{"network_id": "*", "products": ["reverse_sms"]}]
+
+
+def test_project_goes_live_by_force(manager: Ringtrue, service: Service) -> None:
+    projects, workspace_id = manager.management.projects, service.workspace_id
+    project = projects.create(
+        workspace_id, name=f"Live {new_reference()}", configuration={"callbacks": {"retry_for": 3600}}
+    )
+    assert project["configuration"]["callbacks"]["retry_for"] == 3600
+    with pytest.raises(ApiError) as raised:
+        projects.update(workspace_id, project["project_id"], mode="live")
+    assert (raised.value.status, raised.value.error_code) == (409, "project_not_ready")
+    updated = projects.update(
+        workspace_id, project["project_id"], force=True, mode="live", configuration={"callbacks": {"retry_for": None}}
+    )
+    assert updated["mode"] == "live"
+    assert updated["credentials"][0]["client_secret"]
+    assert updated["configuration"]["callbacks"] == {}
+
+
+def test_callbacks_are_listed(client: Ringtrue, manager: Ringtrue, service: Service) -> None:
+    callbacks, workspace_id, project_id = manager.management.callbacks, service.workspace_id, service.project_id
+    with Stub(lambda _: response(503, connection="close")) as receiver:
+        ids = set()
+        for number in ("+990123456710", "+990123456712", "+990123456714"):
+            check = client.reverse_sms.create(phone_number=number, callback_url=f"{receiver.url}/callbacks")
+            client.sandbox.send_sms(from_=number, to=check["receiver_phone_number"], body=check["expected_sms_body"])
+            ids.add(check["check_id"])
+        host = receiver.url.partition("://")[2]
+
+        failed = callbacks.list(
+            workspace_id, project_id, state="retrying", product="reverse_sms", receiver=host, size=2
+        )
+        wait_until(lambda: failed.page().total_elements == len(ids), "all callbacks have failed once")
+        deliveries = list(failed)
+    # From two pages.
+    assert {item["check_id"] for item in deliveries} == ids
+    for item in deliveries:
+        assert (item["state"], item["last_result"], item["receiver"]) == ("waiting", "503", host)
+        assert item["attempts"] >= 1
+        assert item["next_attempt_at"] > item["last_attempt_at"]
+    assert list(callbacks.list(workspace_id, project_id, product="verification", receiver=host)) == []
 
 
 def test_management_of_credentials(manager: Ringtrue, clients: Clients, service: Service) -> None:

@@ -55,7 +55,7 @@ def drive(
     call: Call, answers: Sequence[Response | Exception], **settings: Any
 ) -> tuple[Any, list[float], list[Request]]:
     """Runs a call without a network. Returns the result or the error, the waits, and the requests."""
-    limits = {"timeout": 10.0, "max_retries": 2, "allow_sandbox": False, "total_timeout": None, **settings}
+    limits = {"timeout": None, "max_retries": 2, "allow_sandbox": False, "total_timeout": None, **settings}
     now = 0.0
     session = Session(
         parse_settings("https://host", "id", "secret", **limits), monotonic=lambda: now, jitter=lambda: 0.5
@@ -381,12 +381,13 @@ def test_restart_of_the_service_creates_one_check(clients: Clients, tmp_path: Pa
 class Recorder:
     """A transport of the caller's."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes = b'{"access_token":"t","expires_in":3600}') -> None:
         self.requests: list[Request] = []
+        self.body = body
 
     def send(self, request: Request) -> Response:
         self.requests.append(request)
-        return Response(200, {}, b'{"access_token":"t","expires_in":3600}')
+        return Response(200, {}, self.body)
 
     def close(self) -> None:
         pass
@@ -396,12 +397,27 @@ def test_transport_can_be_replaced() -> None:
     transport = Recorder()
     with Ringtrue("https://host/base", **CREDENTIAL, transport=transport) as client:
         client.eligibility.of_number("+990123456700")
-        client.with_options(timeout=3).sim_swap.create(phone_number="+990123456700")
     urls = [request.url for request in transport.requests]
     assert urls[:2] == [
         "https://host/base/oauth2/token",
         "https://host/base/v1/eligibility/phone-numbers/%2B990123456700",
     ]
-    # The operator may take longer than the usual time.
-    assert transport.requests[-1].timeout == 20
     assert "Bearer" not in repr(transport.requests)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "usual", "with_operator"), [(None, 10, 20), (3, 3, 3), (60, 60, 60)], ids=["default", "short", "long"]
+)
+def test_calls_that_ask_an_operator_have_more_time(timeout: float | None, usual: float, with_operator: float) -> None:
+    """The service waits up to 15 seconds for the operator. The caller's own time-out has precedence."""
+    ended = {"verification_id": "v", "status": "COMPLETED", "match": True, "steps": []}
+    transport = Recorder(json.dumps({"access_token": "t", "expires_in": 3600, **ended}).encode())
+    with Ringtrue("https://host", **CREDENTIAL, timeout=timeout, transport=transport) as client:
+        assert client.verifications.redeem("v", {"verification_id": "v", "code": "c"}).verified
+        client.verifications.redeem_code("v", "c")
+        client.sim_swap.create(phone_number="+990123456700")
+        client.sim_swap.get("x")
+        client.with_options(timeout=4).verifications.redeem("v", {"verification_id": "v", "code": "c"})
+    times = [request.timeout for request in transport.requests if not request.url.endswith("/oauth2/token")]
+    assert times == [with_operator, with_operator, with_operator, usual, 4]
+    assert {request.timeout for request in transport.requests if request.url.endswith("/oauth2/token")} == {usual}

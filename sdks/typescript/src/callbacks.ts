@@ -32,9 +32,9 @@ export interface CallbackRequest {
 /** Options of the verification of a callback. */
 export interface CallbackOptions {
   /**
-   * The public host of your callback URL, such as `backend.example.com` or `https://backend.example.com`. Set it behind
-   * a proxy that replaces `Host`, and to refuse callbacks that were signed for another host. Defaults to the `Host` of
-   * the request.
+   * The public host of your callback URL, such as `backend.example.com` or `https://backend.example.com`. Set it in
+   * production: a callback that was signed for another receiver could otherwise be replayed to you with its `Host`
+   * header. It is also needed behind a proxy that replaces `Host`. Defaults to the `Host` of the request.
    */
   host?: string | undefined;
 }

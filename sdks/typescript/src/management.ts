@@ -3,6 +3,7 @@ import type {
   AllowedNetworks,
   AllowedNetworksInput,
   AuditEvent,
+  CallbackDelivery,
   CreatedProject,
   CreatedProjectCredential,
   CreatedWorkspaceCredential,
@@ -36,6 +37,28 @@ export interface RequestLogOptions extends ListOptions {
   error_code?: string | undefined;
   /** `X-Request-Id` of the response. */
   request_id?: string | undefined;
+}
+
+/** Filters of the callbacks. */
+export interface CallbackListOptions extends ListOptions {
+  /**
+   * Callbacks that all attempts failed to deliver (`undeliverable`), that wait for another attempt after a failed one
+   * (`retrying`), or that were delivered after a failed one (`recovered`).
+   */
+  state?: 'undeliverable' | 'retrying' | 'recovered' | undefined;
+  /** Product that sends the callback. */
+  product?: 'reverse_sms' | 'secure_sna' | 'discovery' | 'verification' | undefined;
+  /** Host of the callback URL, with its port unless it is the default. */
+  receiver?: string | undefined;
+}
+
+/** Options of a change to a project. */
+export interface ProjectUpdateOptions extends UpdateOptions {
+  /**
+   * Goes live even if something is missing, such as allowed networks. Without it, the call then fails with
+   * `project_not_ready`.
+   */
+  force?: boolean | undefined;
 }
 
 /** Range and grouping of usage. */
@@ -117,10 +140,11 @@ export class ProjectsResource {
     workspaceId: string,
     projectId: string,
     patch: ProjectPatch,
-    options?: UpdateOptions,
+    { force, ...options }: ProjectUpdateOptions = {},
   ): Promise<UpdatedProject> {
     const params = ids(workspaceId, projectId);
-    return this.#transport.call({ method: 'PATCH', path: PROJECT, params, body: patch, scope, options });
+    const query = { force };
+    return this.#transport.call({ method: 'PATCH', path: PROJECT, params, query, body: patch, scope, options });
   }
 }
 
@@ -168,6 +192,23 @@ export class RequestLogResource {
     const { status, error_code, request_id, ...rest } = options;
     const call = { path: `${PROJECT}/requests`, params: ids(workspaceId, projectId), scope } as const;
     return new List(this.#transport, call, rest, { status, error_code, request_id });
+  }
+}
+
+/** The callbacks of a project, with the results of their last attempts. */
+export class CallbackDeliveriesResource {
+  readonly #transport: Transport;
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Lists the callbacks, those of the newest checks first. The service lists at most the newest 1,000. */
+  list(workspaceId: string, projectId: string, options: CallbackListOptions = {}): List<CallbackDelivery> {
+    const { state, product, receiver, ...rest } = options;
+    const call = { path: `${PROJECT}/callbacks`, params: ids(workspaceId, projectId), scope } as const;
+    return new List(this.#transport, call, rest, { state, product, receiver });
   }
 }
 
@@ -264,6 +305,8 @@ export class ManagementResource {
   readonly allowedNetworks: AllowedNetworksResource;
   /** The log of a project's requests. */
   readonly requests: RequestLogResource;
+  /** The callbacks of a project, with the results of their last attempts. */
+  readonly callbacks: CallbackDeliveriesResource;
   /** Credentials of a project. */
   readonly projectCredentials: ProjectCredentialsResource;
   /** Credentials of a workspace. */
@@ -276,6 +319,7 @@ export class ManagementResource {
     this.projects = new ProjectsResource(transport);
     this.allowedNetworks = new AllowedNetworksResource(transport);
     this.requests = new RequestLogResource(transport);
+    this.callbacks = new CallbackDeliveriesResource(transport);
     this.projectCredentials = new ProjectCredentialsResource(transport);
     this.workspaceCredentials = new WorkspaceCredentialsResource(transport);
   }

@@ -120,7 +120,7 @@ export class SimSwapResource extends Checks<SimSwapCheck, SimSwapCheckInput, Sim
 
   /** Asks the operator, which takes at most 15 seconds. */
   override create(input: SimSwapCheckInput, options?: CreateOptions): Promise<SimSwapCheck> {
-    return this.post('', undefined, { body: input, options, withKey: true, minTimeout: OPERATOR_TIMEOUT_MS });
+    return this.post('', undefined, { body: input, options, withKey: true, defaultTimeout: OPERATOR_TIMEOUT_MS });
   }
 }
 

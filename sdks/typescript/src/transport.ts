@@ -28,7 +28,10 @@ export interface RingtrueOptions {
   clientId?: string;
   /** Client secret. Defaults to `RINGTRUE_CLIENT_SECRET`. */
   clientSecret?: string;
-  /** Milliseconds for each attempt. Defaults to 10,000. SIM Swap checks and redemptions get at least 20,000. */
+  /**
+   * Milliseconds for each attempt. Defaults to 10,000, or 20,000 for SIM Swap checks and redemptions of a verification's
+   * code, during which the service asks an operator.
+   */
   timeout?: number;
   /** Retries after the first attempt. Defaults to 2. */
   maxRetries?: number;
@@ -65,7 +68,7 @@ export interface UpdateOptions extends RequestOptions {
 }
 
 /** Values for the query. Values that are `undefined` are left out. */
-export type Query = Record<string, string | number | Date | undefined>;
+export type Query = Record<string, string | number | boolean | Date | undefined>;
 
 /** A call of the API. */
 export interface Call {
@@ -82,8 +85,8 @@ export interface Call {
   withKey?: boolean;
   /** The call has the same effect if it is repeated after an unknown outcome. Reads and calls with a key do. */
   isRepeatable?: boolean;
-  /** Milliseconds that the service may need for this call. */
-  minTimeout?: number;
+  /** Milliseconds for each attempt, unless the caller has set them. */
+  defaultTimeout?: number;
 }
 
 interface CachedToken {
@@ -106,7 +109,8 @@ interface Attempt {
 export class Transport {
   readonly url: string;
   readonly allowSandbox: boolean;
-  readonly timeout: number;
+  /** Milliseconds for each attempt, if the caller has set them. */
+  readonly timeout: number | undefined;
   readonly maxRetries: number;
   readonly now: () => number;
   readonly #fetch: typeof fetch;
@@ -125,7 +129,7 @@ export class Transport {
     this.url = url.replace(/\/+$/, '');
     // RFC 6749, section 2.3.1: both parts are form-encoded.
     this.#authorization = `Basic ${btoa(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`)}`;
-    this.timeout = options.timeout ?? DEFAULT_TIMEOUT_MS;
+    this.timeout = options.timeout;
     this.maxRetries = options.maxRetries ?? DEFAULT_MAX_RETRIES;
     this.allowSandbox = options.allowSandbox ?? false;
     this.now = options.now ?? Date.now;
@@ -136,7 +140,7 @@ export class Transport {
 
   /** Calls the API and returns the JSON of the response, or `undefined` if there is none. */
   async call<T>(call: Call): Promise<T> {
-    const { options = {}, scope, minTimeout = 0 } = call;
+    const { options = {}, scope, defaultTimeout = DEFAULT_TIMEOUT_MS } = call;
     const key = call.withKey ? (options.idempotencyKey ?? (await randomKey())) : undefined;
     if (key !== undefined && !/^[!-~]{1,255}$/.test(key)) {
       throw new TypeError('idempotencyKey is invalid; expected 1 to 255 visible ASCII characters');
@@ -148,7 +152,7 @@ export class Transport {
     const attempt: Attempt = {
       name,
       isRepeatable: call.method === 'GET' || key !== undefined || call.isRepeatable === true,
-      timeout: options.timeout ?? Math.max(this.timeout, minTimeout),
+      timeout: options.timeout ?? this.timeout ?? defaultTimeout,
       maxRetries: options.maxRetries ?? this.maxRetries,
       signal: options.signal,
       build: async () => {
@@ -206,15 +210,21 @@ export class Transport {
   async #requestToken(scope: Scope): Promise<CachedToken> {
     const name = 'POST /oauth2/token';
     const requestedAt = monotonicNow();
-    const attempt = publicAttempt(name, this.timeout, this.maxRetries, `${this.url}/oauth2/token`, {
-      method: 'POST',
-      headers: {
-        accept: 'application/json',
-        authorization: this.#authorization,
-        'content-type': 'application/x-www-form-urlencoded',
+    const attempt = publicAttempt(
+      name,
+      this.timeout ?? DEFAULT_TIMEOUT_MS,
+      this.maxRetries,
+      `${this.url}/oauth2/token`,
+      {
+        method: 'POST',
+        headers: {
+          accept: 'application/json',
+          authorization: this.#authorization,
+          'content-type': 'application/x-www-form-urlencoded',
+        },
+        body: new URLSearchParams({ grant_type: 'client_credentials', scope }).toString(),
       },
-      body: new URLSearchParams({ grant_type: 'client_credentials', scope }).toString(),
-    });
+    );
     const [response, text] = await this.#sendWithRetries(attempt);
     if (!response.ok) throw toApiError(name, response, text);
     const { access_token, expires_in } = parseJson(name, text) as AccessToken;

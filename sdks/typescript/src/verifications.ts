@@ -137,7 +137,7 @@ export class VerificationsResource {
     const code = parameters('code');
     if (!code) return toOutcome(await this.#settle(await this.get(expected, options), options), 'code_missing');
     try {
-      const call = { body: { code }, options, isRepeatable: true, minTimeout: OPERATOR_TIMEOUT_MS };
+      const call = { body: { code }, options, isRepeatable: true, defaultTimeout: OPERATOR_TIMEOUT_MS };
       return toOutcome(await this.#settle(await this.#post('', expected, call), options));
     } catch (error) {
       if (!(error instanceof ApiError) || !REDEMPTION_REFUSALS.includes(error.errorCode)) throw error;

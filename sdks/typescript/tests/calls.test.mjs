@@ -267,6 +267,35 @@ test('a response that takes too long is a connection error', async () => {
   );
 });
 
+test('calls that ask an operator have more time, unless the caller set one', async (context) => {
+  const ended = { verification_id: 'v', status: 'COMPLETED', match: true, steps: [] };
+  const respond = (_, response) => sendJson(response, 200, ended);
+  const timers = context.mock.method(globalThis, 'setTimeout');
+  const LIMITS = [3_456, 4_567, 10_000, 20_000];
+  /** The time-outs of the calls. Timers of the platform have other lengths. */
+  const timesOf = async (client, options) => {
+    const times = [];
+    const calls = [
+      () => client.verifications.redeem('v', { verification_id: 'v', code: 'x' }, options),
+      () => client.simSwap.create({ phone_number: '+990100000000' }, options),
+      () => client.simSwap.get('v', options),
+    ];
+    // The tokens come first, because their requests have a time-out, too.
+    for (const call of calls) await call();
+    for (const call of calls) {
+      timers.mock.resetCalls();
+      await call();
+      times.push(timers.mock.calls.map(({ arguments: [, time] }) => time).filter((time) => LIMITS.includes(time)));
+    }
+    return times;
+  };
+  await withStub(respond, async ({ client }) => {
+    assert.deepEqual(await timesOf(client()), [[20_000], [20_000], [10_000]]);
+    assert.deepEqual(await timesOf(client({ timeout: 3_456 })), [[3_456], [3_456], [3_456]]);
+    assert.deepEqual(await timesOf(client({ timeout: 3_456 }), { timeout: 4_567 }), [[4_567], [4_567], [4_567]]);
+  });
+});
+
 test('a refused connection names its cause, and no URL', async () => {
   const stub = await startStub(() => {});
   await stub.stop();

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { AuthenticationError, field, NotFoundError, Ringtrue } from '@ringtrue/server';
+import { completeCheck } from './callbacks.mjs';
 import { startService } from './service.mjs';
+import { sendJson, startStub } from './stub.mjs';
 
 let service;
 let management;
@@ -52,6 +54,49 @@ test('projects', async () => {
   await assert.rejects(stale, { status: 412, errorCode: 'precondition_failed' });
   const missing = management.projects.get(workspaceId, '01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b');
   await assert.rejects(missing, NotFoundError);
+});
+
+test('a project goes live by force', async () => {
+  const input = { name: 'Live', configuration: { callbacks: { retry_for: 3600 } } };
+  const { project_id, configuration } = await management.projects.create(workspaceId, input);
+  assert.equal(configuration.callbacks.retry_for, 3600);
+  const patch = { mode: 'live', configuration: { callbacks: { retry_for: null } } };
+  for (const options of [undefined, { force: false }]) {
+    const unready = management.projects.update(workspaceId, project_id, patch, options);
+    await assert.rejects(unready, { status: 409, errorCode: 'project_not_ready' });
+  }
+  const updated = await management.projects.update(workspaceId, project_id, patch, { force: true });
+  assert.equal(updated.mode, 'live');
+  assert.ok(updated.credentials[0].client_secret);
+  assert.deepEqual(updated.configuration.callbacks, {});
+});
+
+test('callbacks', async () => {
+  const client = service.client();
+  const stub = await startStub((_, response) => sendJson(response, 503, {}));
+  try {
+    const ids = [];
+    for (const number of ['+990160000000', '+990160000002', '+990160000004']) {
+      ids.push(await completeCheck(client, number, `${stub.url}/callbacks`));
+    }
+    const receiver = new URL(stub.url).host;
+    const filter = { state: 'retrying', product: 'reverse_sms', receiver, size: 2 };
+    const failed = management.callbacks.list(workspaceId, projectId, filter);
+    const deadline = Date.now() + 10_000;
+    let total = 0;
+    while (total < ids.length && Date.now() < deadline) total = (await failed.page()).page.total_elements;
+    // From two pages.
+    const deliveries = await failed.toArray();
+    assert.deepEqual(deliveries.map(({ check_id }) => check_id).sort(), ids.sort());
+    for (const { state, last_result, receiver: host, attempts, next_attempt_at } of deliveries) {
+      assert.deepEqual([state, last_result, host], ['waiting', '503', receiver]);
+      assert.ok(attempts >= 1 && next_attempt_at !== undefined);
+    }
+    const others = management.callbacks.list(workspaceId, projectId, { product: 'verification', receiver });
+    assert.deepEqual(await others.toArray(), []);
+  } finally {
+    await stub.stop();
+  }
 });
 
 test('networks and allowed networks', async () => {

@@ -95,7 +95,8 @@ class Ringtrue(_Client[Blocking]):
         url: The service's URL; defaults to the environment variable `RINGTRUE_URL`.
         client_id: Defaults to `RINGTRUE_CLIENT_ID`.
         client_secret: Defaults to `RINGTRUE_CLIENT_SECRET`.
-        timeout: Seconds for each attempt of a request.
+        timeout: Seconds for each attempt of a request. By default 10, or 20 for SIM Swap checks and redemptions of a
+            verification's code, during which the service asks an operator.
         max_retries: Number of further attempts after a failure.
         total_timeout: Seconds for a call with all its attempts and waits; by default not limited.
         allow_sandbox: Whether to accept results and callbacks of sandbox projects, which prove nothing about a number;
@@ -110,7 +111,7 @@ class Ringtrue(_Client[Blocking]):
         client_id: str | None = None,
         client_secret: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: float | None = None,
         max_retries: int = 2,
         total_timeout: float | None = None,
         allow_sandbox: bool = False,
@@ -148,7 +149,8 @@ class AsyncRingtrue(_Client[Awaitable]):
         url: The service's URL; defaults to the environment variable `RINGTRUE_URL`.
         client_id: Defaults to `RINGTRUE_CLIENT_ID`.
         client_secret: Defaults to `RINGTRUE_CLIENT_SECRET`.
-        timeout: Seconds for each attempt of a request.
+        timeout: Seconds for each attempt of a request. By default 10, or 20 for SIM Swap checks and redemptions of a
+            verification's code, during which the service asks an operator.
         max_retries: Number of further attempts after a failure.
         total_timeout: Seconds for a call with all its attempts and waits; by default not limited.
         allow_sandbox: Whether to accept results and callbacks of sandbox projects, which prove nothing about a number;
@@ -163,7 +165,7 @@ class AsyncRingtrue(_Client[Awaitable]):
         client_id: str | None = None,
         client_secret: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: float | None = None,
         max_retries: int = 2,
         total_timeout: float | None = None,
         allow_sandbox: bool = False,

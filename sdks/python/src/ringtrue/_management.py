@@ -10,6 +10,7 @@ from ._session import Call, random_key
 from .types import (
     AllowedNetworks,
     AuditEvent,
+    CallbackDelivery,
     CreatedProject,
     CreatedProjectCredential,
     CreatedWorkspaceCredential,
@@ -113,13 +114,23 @@ class Projects(Resource[Flavour]):
         return self._session.call(call, CreatedProject)
 
     @endpoint
-    def update(self, workspace_id: str, project_id: str, **patch: Unpack[ProjectPatch]) -> Flow[UpdatedProject]:
+    def update(
+        self, workspace_id: str, project_id: str, *, force: bool = False, **patch: Unpack[ProjectPatch]
+    ) -> Flow[UpdatedProject]:
         """Changes a project. Members that are not given are unchanged; `None` resets a setting.
 
         If it goes live, only this response has the new credential's secret.
+
+        Args:
+            workspace_id: The workspace.
+            project_id: The project.
+            force: Goes live even if something is missing, such as allowed networks. Without it, the call then fails
+                with `project_not_ready`.
+            **patch: Members of `ProjectPatch`.
         """
         path = {"workspace_id": workspace_id, "project_id": project_id}
-        call = _call("PATCH", PROJECT, path, body=patch, content_type=MERGE_PATCH, is_repeatable=False)
+        query = {"force": "true" if force else None}
+        call = _call("PATCH", PROJECT, path, query=query, body=patch, content_type=MERGE_PATCH, is_repeatable=False)
         return self._session.call(call, UpdatedProject)
 
 
@@ -161,6 +172,36 @@ class Requests(Resource[Flavour]):
         path = {"workspace_id": workspace_id, "project_id": project_id}
         query = {"status": status, "error_code": error_code, "request_id": request_id}
         return self._session.pages(_call("GET", PROJECT + "/requests", path, query=query), LoggedRequest, size)
+
+
+class CallbackDeliveries(Resource[Flavour]):
+    """The callbacks of a project with the results of their last attempts."""
+
+    @paged
+    def list(
+        self,
+        workspace_id: str,
+        project_id: str,
+        *,
+        state: Literal["undeliverable", "retrying", "recovered"] | None = None,
+        product: Literal["reverse_sms", "secure_sna", "discovery", "verification"] | None = None,
+        receiver: str | None = None,
+        size: int | None = None,
+    ) -> Callable[[int], Flow[Page[CallbackDelivery]]]:
+        """Lists callbacks, those of the newest checks first. The service lists at most the newest 1,000.
+
+        Args:
+            workspace_id: The workspace.
+            project_id: The project.
+            state: Callbacks that all attempts failed to deliver (`undeliverable`), that wait for another attempt after
+                a failed one (`retrying`), or that were delivered after a failed one (`recovered`).
+            product: Callbacks of this product.
+            receiver: Callbacks to this host, with its port unless it is the default.
+            size: Items per request, 1 to 100.
+        """
+        path = {"workspace_id": workspace_id, "project_id": project_id}
+        query = {"state": state, "product": product, "receiver": receiver}
+        return self._session.pages(_call("GET", PROJECT + "/callbacks", path, query=query), CallbackDelivery, size)
 
 
 class ProjectCredentials(Resource[Flavour]):
@@ -242,6 +283,7 @@ class Management(Resource[Flavour]):
         self.projects: Projects[Flavour] = Projects(session, runner)
         self.allowed_networks: AllowedNetworkLists[Flavour] = AllowedNetworkLists(session, runner)
         self.requests: Requests[Flavour] = Requests(session, runner)
+        self.callbacks: CallbackDeliveries[Flavour] = CallbackDeliveries(session, runner)
         self.project_credentials: ProjectCredentials[Flavour] = ProjectCredentials(session, runner)
         self.workspace_credentials: WorkspaceCredentials[Flavour] = WorkspaceCredentials(session, runner)
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ._errors import ApiError, CodeInvalidError, ForeignReturnError
 from ._flow import sleep
-from ._session import Call
+from ._session import OPERATOR_TIMEOUT_SECONDS, Call
 from .types import Verification
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def redeem(session: Session, created: str | Mapping[str, object] | None, query: 
     if len(code) > MAX_CODE_LENGTH or not code.isascii():
         return _rejected((yield from _get(session, expected)))
     try:
-        verification = yield from session.call(
-            Call("POST", _ROUTE, "verification", {"verification_id": expected}, body={"code": code}), Verification
-        )
+        verification = yield from redeem_code(session, expected, code)
     except CodeInvalidError:
         return _rejected((yield from _get(session, expected)))
     except ApiError as error:
@@ -81,6 +79,19 @@ def redeem(session: Session, created: str | Mapping[str, object] | None, query: 
 
 
 _ROUTE = "/v1/verifications/{verification_id}"
+
+
+def redeem_code(session: Session, verification_id: str, code: str) -> Flow[Verification]:
+    """Redeems a code. The call can be repeated: the service returns the same result."""
+    call = Call(
+        "POST",
+        _ROUTE,
+        "verification",
+        {"verification_id": verification_id},
+        body={"code": code},
+        default_timeout=OPERATOR_TIMEOUT_SECONDS,
+    )
+    return session.call(call, Verification)
 
 
 def _get(session: Session, verification_id: str) -> Flow[Verification]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._flow import Flavour, Resource, endpoint, paged
-from ._redeem import Outcome, redeem
-from ._session import Call, random_key
+from ._redeem import Outcome, redeem, redeem_code
+from ._session import OPERATOR_TIMEOUT_SECONDS, Call, random_key
 from .types import (
     CallbackResend,
     CreatedReverseSmsCheck,
@@ -39,14 +39,11 @@ if TYPE_CHECKING:
         VerificationInput,
     )
 
-# A SIM Swap check asks the operator, which may take 15 seconds.
-SIM_SWAP_TIMEOUT_SECONDS = 20.0
 
-
-def _create(route: str, scope: str, body: Mapping[str, Any], key: str | None, min_timeout: float = 0.0) -> Call:
+def _create(route: str, scope: str, body: Mapping[str, Any], key: str | None, **more: Any) -> Call:  # noqa: ANN401 (of Call)
     # A repeated attempt with the same key creates nothing more.
     key = random_key() if key is None else key
-    return Call("POST", route, scope, body=body, idempotency_key=key, min_timeout=min_timeout)
+    return Call("POST", route, scope, body=body, idempotency_key=key, **more)
 
 
 def _search(search: Filter | str | None) -> dict[str, object]:
@@ -111,7 +108,7 @@ class Verifications(Resource[Flavour]):
     @endpoint
     def redeem_code(self, verification_id: str, code: str) -> Flow[Verification]:
         """Redeems a code that your app brought. For a return of the browser, use `redeem`."""
-        return self._session.call(self._call("POST", verification_id, body={"code": code}), Verification)
+        return redeem_code(self._session, verification_id, code)
 
     @endpoint
     def redeem(self, session: str | Mapping[str, Any] | None, query: Query) -> Flow[Outcome]:
@@ -285,7 +282,7 @@ class SimSwap(_Checks[Flavour]):
             idempotency_key: Identifies this creation. By default a random one.
             **body: `phone_number` and the other members of `SimSwapCheckInput`.
         """
-        call = _create(self._ROUTE, self._SCOPE, body, idempotency_key, SIM_SWAP_TIMEOUT_SECONDS)
+        call = _create(self._ROUTE, self._SCOPE, body, idempotency_key, default_timeout=OPERATOR_TIMEOUT_SECONDS)
         return self._session.call(call, SimSwapCheck)
 
     @endpoint

@@ -36,6 +36,9 @@ T = TypeVar("T")
 USER_AGENT = "ringtrue-python/1.0.0"
 # A longer wait is for the caller to decide about.
 MAX_RETRY_AFTER_SECONDS = 30.0
+DEFAULT_TIMEOUT_SECONDS = 10.0
+# The service asks the operator during the call, for at most 15 seconds.
+OPERATOR_TIMEOUT_SECONDS = 20.0
 BASE_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 8.0
 # A token is renewed before it ends, so that none ends on its way to the service.
@@ -69,7 +72,8 @@ class Settings:
     url: str
     client_id: str
     client_secret: Secret
-    timeout: float
+    timeout: float | None
+    """`None` is the default of the call."""
     max_retries: int
     allow_sandbox: bool
     total_timeout: float | None
@@ -91,13 +95,13 @@ def parse_settings(
     client_id: str | None,
     client_secret: str | None,
     *,
-    timeout: float,
+    timeout: float | None,
     max_retries: int,
     allow_sandbox: bool,
     total_timeout: float | None,
 ) -> Settings:
     """Validates settings, and reads missing ones from the environment."""
-    if timeout <= 0 or (total_timeout is not None and total_timeout <= 0):
+    if any(limit is not None and limit <= 0 for limit in (timeout, total_timeout)):
         raise ConfigurationError("timeout and total_timeout must be positive")
     if max_retries < 0:
         raise ConfigurationError("max_retries must not be negative")
@@ -164,8 +168,8 @@ class Call:
     idempotency_key: str | None = None
     is_repeatable: bool = True
     """Whether a repetition has no effect, so that the call is retried."""
-    min_timeout: float = 0.0
-    """Time that the service may take."""
+    default_timeout: float = DEFAULT_TIMEOUT_SECONDS
+    """Seconds for each attempt, unless the caller has set them."""
     is_sandbox_only: bool = False
 
     @property
@@ -238,7 +242,7 @@ class Session:
         if call.idempotency_key is not None:
             headers["idempotency-key"] = call.idempotency_key
         url = settings.url + call.target()
-        timeout = max(settings.timeout, call.min_timeout)
+        timeout = call.default_timeout if settings.timeout is None else settings.timeout
         has_renewed = False
         while True:
             token = yield from self._token(call.scope, deadline)
@@ -363,7 +367,8 @@ class Session:
             "user-agent": USER_AGENT,
         }
         form = urlencode({"grant_type": "client_credentials", "scope": scope}).encode()
-        return Request("POST", settings.url + "/oauth2/token", headers, form, min(settings.timeout, remaining))
+        timeout = DEFAULT_TIMEOUT_SECONDS if settings.timeout is None else settings.timeout
+        return Request("POST", settings.url + "/oauth2/token", headers, form, min(timeout, remaining))
 
 
 def parse_object(name: str, response: Response) -> dict[str, Any]:

@@ -268,8 +268,9 @@ class Callbacks(Resource[Flavour]):
             target: Path and query, exactly as in the request line.
             headers: Headers as received: a mapping, or pairs of names and values.
             body: Raw body. Parsed and serialised JSON does not verify.
-            public_url: Your callback URL. Pass it to accept callbacks for this host only, and if a proxy changes the
-                host or the path. The query is taken from `target`.
+            public_url: Your callback URL. Pass it in production: a callback that was signed for another receiver could
+                otherwise be replayed to you with its `Host` header. It is also needed if a proxy changes the host or
+                the path. The query is taken from `target`.
 
         Raises:
             CallbackError: The request is not a genuine callback. Respond with its `status`.

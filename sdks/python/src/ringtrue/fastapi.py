@@ -39,8 +39,9 @@ def callback_endpoint(
         client: The client, or a verifier of callbacks.
         handler: Processes an event, within ten seconds. A plain function runs in the thread pool.
         seen: Calls the handler once for each event, even if its callback arrives again.
-        public_url: Your callback URL, to accept callbacks for this host only, and behind a proxy that changes the host
-            or the path.
+        public_url: Your callback URL. Pass it in production: a callback that was signed for another receiver could
+            otherwise be replayed to you with its `Host` header. It is also needed if a proxy changes the host or the
+            path.
     """
     callbacks = client if isinstance(client, AsyncCallbackVerifier) else client.callbacks
 

@@ -75,6 +75,11 @@ Colour = str
 RedirectOrigins = List[str]
 """The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is allowed."""
 
+RetryFor = int
+"""Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
+the six regular retries. After those, the delays double from 2 minutes to 1 hour.
+"""
+
 ClientSecret = str
 """The secret part. It is only shown in this response."""
 
@@ -256,6 +261,7 @@ class Problem(TypedDict):
             "callback_missing",
             "callback_in_progress",
             "project_name_taken",
+            "project_not_ready",
             "limit_reached",
             "last_credential",
             "idempotency_in_progress",
@@ -326,6 +332,7 @@ class OAuthProblem(TypedDict):
             "callback_missing",
             "callback_in_progress",
             "project_name_taken",
+            "project_not_ready",
             "limit_reached",
             "last_credential",
             "idempotency_in_progress",
@@ -383,6 +390,7 @@ class OAuthProblem(TypedDict):
             "callback_missing",
             "callback_in_progress",
             "project_name_taken",
+            "project_not_ready",
             "limit_reached",
             "last_credential",
             "idempotency_in_progress",
@@ -455,6 +463,7 @@ class DeviceProblem(TypedDict):
             "callback_missing",
             "callback_in_progress",
             "project_name_taken",
+            "project_not_ready",
             "limit_reached",
             "last_credential",
             "idempotency_in_progress",
@@ -515,6 +524,7 @@ class DeviceProblem(TypedDict):
                 "callback_missing",
                 "callback_in_progress",
                 "project_name_taken",
+                "project_not_ready",
                 "limit_reached",
                 "last_credential",
                 "idempotency_in_progress",
@@ -721,6 +731,21 @@ class VerificationConfigurationInput(TypedDict):
     """The hosted page's appearance."""
 
 
+class CallbackConfiguration(TypedDict):
+    """Settings for the callbacks of all products."""
+
+    retry_for: NotRequired[RetryFor]
+    """Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which
+    means the six regular retries. After those, the delays double from 2 minutes to 1 hour.
+    """
+
+
+class CallbackConfigurationPatch(TypedDict):
+    """Callback configuration patch."""
+
+    retry_for: NotRequired[Union[RetryFor, None]]
+
+
 class ProjectConfiguration(TypedDict):
     """Each product's settings. All objects are always present, and empty if nothing is set."""
 
@@ -728,6 +753,8 @@ class ProjectConfiguration(TypedDict):
     secure_sna: RedirectConfiguration
     discovery: RedirectConfiguration
     verification: VerificationConfiguration
+    callbacks: CallbackConfiguration
+    """Settings for the callbacks of all products."""
 
 
 class ProjectConfigurationInput(TypedDict):
@@ -737,6 +764,8 @@ class ProjectConfigurationInput(TypedDict):
     secure_sna: NotRequired[RedirectConfiguration]
     discovery: NotRequired[RedirectConfiguration]
     verification: NotRequired[VerificationConfigurationInput]
+    callbacks: NotRequired[CallbackConfiguration]
+    """Settings for the callbacks of all products."""
 
 
 class ProjectConfigurationPatch(TypedDict):
@@ -746,6 +775,7 @@ class ProjectConfigurationPatch(TypedDict):
     secure_sna: NotRequired[Union[RedirectConfigurationPatch, None]]
     discovery: NotRequired[Union[RedirectConfigurationPatch, None]]
     verification: NotRequired[Union[VerificationConfigurationPatch, None]]
+    callbacks: NotRequired[Union[CallbackConfigurationPatch, None]]
 
 
 class ReverseSmsConfigurationPatch(TypedDict):
@@ -1192,6 +1222,33 @@ class LoggedRequest(TypedDict):
     """Time to the response in microseconds."""
     skipped: int
     """Similar requests that were not logged since the previous entry."""
+
+
+class CallbackDelivery(TypedDict):
+    """A callback and its last attempt."""
+
+    check_id: str
+    """The check's or verification's id."""
+    product: Union[Literal["reverse_sms", "secure_sna", "discovery", "verification"], str]
+    receiver: str
+    """The host of the callback URL, with its port unless it is the default. `erased` after the data was erased."""
+    state: Union[Literal["waiting", "delivered", "undeliverable"], str]
+    """Whether the callback waits for an attempt, was delivered, or is undeliverable because all attempts failed."""
+    attempts: int
+    last_result: NotRequired[str]
+    """The last attempt's HTTP status, or why there was no response, such as `timeout`."""
+    last_attempt_at: NotRequired[Timestamp]
+    """RFC 3339, UTC, with milliseconds."""
+    next_attempt_at: NotRequired[Timestamp]
+    """Present while the callback waits."""
+
+
+class CallbackDeliveryPage(TypedDict):
+    """Callback delivery page."""
+
+    content: List[CallbackDelivery]
+    page: PageInfo
+    """Position of this page in the list."""
 
 
 class LoggedRequestPage(TypedDict):
@@ -1795,6 +1852,10 @@ __all__ = [
     "Brand",
     "BrandName",
     "BrandPatch",
+    "CallbackConfiguration",
+    "CallbackConfigurationPatch",
+    "CallbackDelivery",
+    "CallbackDeliveryPage",
     "CallbackResend",
     "CallbackUrl",
     "ChainEnd",
@@ -1859,6 +1920,7 @@ __all__ = [
     "RedirectOrigins",
     "RedirectUrl",
     "ReferenceId",
+    "RetryFor",
     "ReverseSmsCallback",
     "ReverseSmsCheck",
     "ReverseSmsCheckInput",
