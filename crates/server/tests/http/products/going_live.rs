@@ -72,7 +72,7 @@ async fn going_live_requires_networks_receivers_and_a_delivered_callback(databas
     let live = json!({"mode": "live"});
     let missing = async |body: &Value| {
         let response = patch(&world, &project, body.clone()).await.assert_problem(409, "project_not_ready");
-        response.detail().to_owned()
+        response.detail()
     };
     let allow = async |networks: Value| {
         let request = Request::put(&format!("{}/allowed-networks", project.path)).json(&json!({"networks": networks}));
