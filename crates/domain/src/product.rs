@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-use crate::{parse_error::default_error, reverse_sms, search::Field, sim_swap, verification};
+use crate::parse_error::default_error;
 
 /// The names are part of the API: scopes, project settings, callbacks.
 #[derive(
@@ -56,7 +56,6 @@ pub struct ProductFacts {
     /// Whether a create request names the number.
     pub takes_number: bool,
     pub verdict: VerdictKind,
-    pub search_fields: &'static [Field],
     /// Members of a check that tables show, in order.
     pub columns: &'static [&'static str],
 }
@@ -85,7 +84,6 @@ const REVERSE_SMS: ProductFacts = ProductFacts {
     requires_operator: true,
     takes_number: true,
     verdict: VerdictKind::Match,
-    search_fields: &reverse_sms::SEARCH_FIELDS,
     columns: &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"],
 };
 
@@ -100,7 +98,6 @@ const SECURE_SNA: ProductFacts = ProductFacts {
     requires_operator: true,
     takes_number: true,
     verdict: VerdictKind::Match,
-    search_fields: &reverse_sms::SEARCH_FIELDS,
     #[rustfmt::skip]
     columns: &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"],
 };
@@ -116,7 +113,6 @@ const DISCOVERY: ProductFacts = ProductFacts {
     requires_operator: true,
     takes_number: false,
     verdict: VerdictKind::Number,
-    search_fields: &reverse_sms::SEARCH_FIELDS,
     #[rustfmt::skip]
     columns: &[
         "check_id", "status", "phone_number", "network_id", "error_code", "reference_id", "created_at", "updated_at",
@@ -134,7 +130,6 @@ const SIM_SWAP: ProductFacts = ProductFacts {
     requires_operator: true,
     takes_number: true,
     verdict: VerdictKind::SimChange,
-    search_fields: &sim_swap::SEARCH_FIELDS,
     #[rustfmt::skip]
     columns: &[
         "check_id", "status", "no_sim_change", "no_sim_change_period", "sim_change_within", "network_id",
@@ -153,7 +148,6 @@ const ELIGIBILITY: ProductFacts = ProductFacts {
     requires_operator: false,
     takes_number: true,
     verdict: VerdictKind::None,
-    search_fields: &[],
     columns: &[],
 };
 
@@ -168,7 +162,6 @@ const VERIFICATION: ProductFacts = ProductFacts {
     requires_operator: false,
     takes_number: true,
     verdict: VerdictKind::Match,
-    search_fields: &verification::SEARCH_FIELDS,
     #[rustfmt::skip]
     columns: &[
         "verification_id", "status", "match", "method", "no_sim_change", "error_code", "reference_id", "created_at",
@@ -304,7 +297,7 @@ mod tests {
             let facts = product.facts();
             assert_eq!(facts.command, product.into_str().replace('_', "-"));
             assert_eq!(facts.has_checks, facts.verdict != VerdictKind::None, "{product}");
-            assert_eq!(facts.has_checks, !facts.search_fields.is_empty() && !facts.columns.is_empty(), "{product}");
+            assert_eq!(facts.has_checks, !facts.columns.is_empty(), "{product}");
             assert!(facts.has_checks || !facts.sends_callbacks, "{product}");
             assert!(facts.requires_operator || !facts.is_silent, "{product}");
         }

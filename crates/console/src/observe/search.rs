@@ -29,7 +29,7 @@ use ringtrue_web::{
 
 use crate::{
     observe::{
-        checks::CheckRow,
+        checks::{CheckRow, search_fields},
         requests::{RequestRow, request_row},
     },
     page::{self, Layout, MenuSection, error::ConsoleError},
@@ -186,7 +186,7 @@ async fn search_text(app: &App, access: &ProjectAccess, text: &str) -> Result<Fo
     let first = PageRequest::new(MAX_RESULTS, 1).unwrap_or_default();
     let expression = format!("reference_id=={}", quote(text));
     for &product in Product::WITH_CHECKS {
-        let Ok(filter) = search::parse(&expression, product.facts().search_fields) else { continue };
+        let Ok(filter) = search::parse(&expression, search_fields(product)) else { continue };
         let page = app.engine.checks.list_any_checks(project, product, Some(filter), first).await?;
         found.checks.extend(page.items);
     }

@@ -3,7 +3,10 @@
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
     product::Product,
-    sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    reverse_sms::SEARCH_FIELDS,
+    search::Field,
+    sim_swap::{self, OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
+    verification,
 };
 use ringtrue_web::parameters::PathParameters;
 
@@ -91,6 +94,15 @@ fn format_minutes(minutes: u32) -> String {
 /// The last digits of the claimed number; the others are not stored.
 pub fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
+}
+
+pub fn search_fields(product: Product) -> &'static [Field] {
+    match product {
+        Product::Verification => &verification::SEARCH_FIELDS,
+        Product::SimSwap => &sim_swap::SEARCH_FIELDS,
+        // The fields that all checks have.
+        _ => &SEARCH_FIELDS,
+    }
 }
 
 /// The menu entry of a product's checks.

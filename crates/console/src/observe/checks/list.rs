@@ -22,7 +22,7 @@ use ringtrue_web::{
 
 use crate::{
     observe::checks::{
-        check_view::{CheckRow, masked_number, menu_section, parse_product, result_label},
+        check_view::{CheckRow, masked_number, menu_section, parse_product, result_label, search_fields},
         filters::CheckFilters,
     },
     page::{
@@ -128,7 +128,7 @@ impl SearchErrorView {
 
 /// `None` matches all checks.
 fn parse_search(search: &str, product: Product) -> Result<Option<Filter>, SearchError> {
-    if search.is_empty() { Ok(None) } else { search::parse(search, product.facts().search_fields).map(Some) }
+    if search.is_empty() { Ok(None) } else { search::parse(search, search_fields(product)).map(Some) }
 }
 
 /// `GET …/projects/{project_id}/checks/{product}`

@@ -8,7 +8,7 @@ mod timeline;
 
 use ringtrue_web::routes::Routes;
 
-pub use check_view::{CheckRow, describe_sim_swap};
+pub use check_view::{CheckRow, describe_sim_swap, search_fields};
 
 pub fn routes() -> Routes {
     list::routes().merge(detail::routes())
